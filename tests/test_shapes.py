@@ -1,0 +1,134 @@
+"""What is wrong with an argument is said before anything is computed: which, what it was, what was expected."""
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jaxtyping import Array, Float, Int, Key
+
+from unrolled import runtime
+from unrolled.shapes import AtLeast, Positive, Size, checked
+
+
+class Pair(NamedTuple):
+    M: Float[Array, "H H"]
+    v: Float[Array, "H"]
+
+
+@checked
+def weigh(pair: Pair, x: Float[Array, "T H"], scale: Positive = 1.0):
+    """Adds up."""
+    return scale * (x @ pair.M + pair.v).sum()
+
+
+@checked
+def choose(key: Key[Array, ""], i: Int[Array, "T"], n: Size, m: Annotated[int, AtLeast(2)] = 2,
+           how: Literal["this", "that"] = "this"):
+    return how, n, m
+
+
+@checked
+def call(keys: Key[Array, "R"], function: Callable, optimizer: optax.GradientTransformation):
+    return optimizer
+
+
+PAIR = Pair(jnp.ones((3, 3)), jnp.ones(3))
+X = jnp.ones((4, 3))
+KEY = jax.random.key(0)
+I = jnp.arange(2)
+
+WRONG = [
+    (lambda: weigh(PAIR, [[1.0, 2.0, 3.0]]), TypeError,
+     ["weigh: x is of type list", "shape (T, H) with H = 3 (taken from pair.M)", "jnp.asarray(x)"]),
+    (lambda: weigh(PAIR, 1.0), TypeError, ["x is 1.0, of type float, not an array", "jnp.asarray(x)"]),
+    (lambda: weigh(PAIR, X[0]), ValueError, ["x is an array of dtype float32 and shape (3,)", "(T, H)", "add the missing axis"]),
+    (lambda: weigh(PAIR, X[None]), ValueError, ["x", "shape (1, 4, 3)", "(T, H)", "jax.vmap"]),
+    (lambda: weigh(PAIR, X[:, :2]), ValueError, ["x", "shape (4, 2)", "H is 2 in x and 3 in pair.M"]),
+    (lambda: weigh(PAIR, X[:0]), ValueError, ["x", "shape (0, 3)", "at least one time step", "T = 0"]),
+    (lambda: weigh(PAIR, X[:, :0]), ValueError, ["x", "shape (4, 0)", "at least one entry", "H = 0"]),
+    (lambda: weigh(PAIR, X.astype(int)), TypeError, ["x", "dtype int32", "floating-point numbers", "x.astype(float)"]),
+    (lambda: weigh(PAIR, X.astype(jnp.float16)), TypeError,
+     ["x", "dtype float16", "pair.M has dtype float32", "x.astype(pair.M.dtype)"]),
+    (lambda: weigh(PAIR._replace(M=X), X), ValueError, ["pair.M", "shape (4, 3)", "(H, H)", "H is 3 in pair.M and 4 in itself"]),
+    (lambda: weigh(PAIR._replace(v=[1, 2, 3]), X), TypeError, ["pair.v is of type list", "jnp.asarray(pair.v)"]),
+    (lambda: weigh((1, 2), X), TypeError, ["pair is of type tuple", "Expected Pair", "M=..., v=..."]),
+    (lambda: weigh(X, X), TypeError, ["pair is an array of dtype float32 and shape (4, 3)", "Expected Pair"]),
+    (lambda: weigh(PAIR, X, 0.0), ValueError, ["scale = 0.0", "above 0"]),
+    (lambda: weigh(PAIR, X, float("nan")), ValueError, ["scale = nan", "finite number above 0"]),
+    (lambda: weigh(PAIR, X, "two"), TypeError, ["scale is 'two', of type str", "number above 0"]),
+    (lambda: weigh(PAIR, X, X[0]), TypeError, ["scale is an array", "number above 0"]),
+    (lambda: choose(0, I, 1), TypeError, ["key is 0, of type int", "random keys of shape ()", "jax.random.key(0)"]),
+    (lambda: choose(jnp.array([0, 1], jnp.uint32), I, 1), TypeError, ["key", "dtype uint32", "jax.random.key(0)"]),
+    (lambda: choose(jax.random.split(KEY, 2), I, 1), ValueError, ["key", "shape (2,)", "shape ()", "jax.vmap"]),
+    (lambda: choose(KEY, I.astype(float), 1), TypeError, ["i", "dtype float32", "integers of shape (T,)", "i.astype(int)"]),
+    (lambda: choose(KEY, I, 0), ValueError, ["n = 0", "at least 1"]),
+    (lambda: choose(KEY, I, 2.0), TypeError, ["n is 2.0, of type float", "integer of at least 1"]),
+    (lambda: choose(KEY, I, True), TypeError, ["n is True, of type bool", "integer"]),
+    (lambda: choose(KEY, I, 1, 1), ValueError, ["m = 1", "at least 2"]),
+    (lambda: choose(KEY, I, 1, how="other"), ValueError, ["how = 'other'", "'this', 'that'"]),
+    (lambda: call(KEY, abs, optax.sgd(1.0)), ValueError, ["keys", "shape ()", "(R,)", "jax.random.split"]),
+    (lambda: call(KEY[None], 3, optax.sgd(1.0)), TypeError, ["function is 3, of type int", "Expected a function"]),
+    (lambda: call(KEY[None], abs, "adam"), TypeError, ["optimizer is 'adam', of type str", "optax"]),
+]
+
+
+@pytest.mark.parametrize("wrong, error, parts", WRONG)
+def test_wrong_argument(wrong, error, parts):
+    with pytest.raises(error) as caught:
+        wrong()
+    message = str(caught.value)
+    assert message.startswith(("weigh: ", "choose: ", "call: "))
+    for part in parts:
+        assert part in message, f"{part!r} is not in {message!r}"
+
+
+def test_missing_argument_is_reported_by_python():
+    with pytest.raises(TypeError, match="missing a required argument: 'x'"):
+        weigh(PAIR)
+
+
+def test_signature_and_docstring_stay():
+    assert list(inspect.signature(weigh).parameters) == ["pair", "x", "scale"]
+    assert (weigh.__name__, weigh.__doc__) == ("weigh", "Adds up.")
+
+
+def test_numpy_arrays_are_taken():
+    expected = weigh(PAIR, X)
+    assert weigh(Pair(np.ones((3, 3)), np.ones(3)), np.ones((4, 3))) == expected
+    assert weigh(pair=PAIR, x=np.ones((4, 3), np.float32), scale=np.float32(1)) == expected
+
+
+def test_what_is_right_passes_unchanged():
+    optimizer = optax.sgd(1.0)
+    assert call(KEY[None], abs, optimizer) is optimizer
+    assert choose(KEY, I, np.int64(3), 2, "that") == ("that", 3, 2)
+
+
+def test_works_under_transformations():
+    def total(x):
+        return weigh(PAIR, x)
+
+    batch = jnp.stack([X, 2 * X])
+    one_by_one = jnp.stack([total(x) for x in batch])
+    assert jnp.allclose(jax.jit(jax.vmap(total))(batch), one_by_one)
+    assert jnp.allclose(jax.lax.scan(lambda carry, x: (carry, total(x)), 0, batch)[1], one_by_one)
+    assert jnp.allclose(jax.grad(total)(X), PAIR.M.sum(axis=1))
+    assert jnp.allclose(jax.vmap(weigh, (None, None, 0))(PAIR, X, jnp.array([1.0, 2.0])), one_by_one[0] * jnp.array([1, 2]))
+
+
+def test_a_wrong_shape_is_reported_under_transformations():
+    with pytest.raises(ValueError, match="H is 2 in x and 3 in pair.M"):
+        jax.jit(jax.vmap(lambda x: weigh(PAIR, x)))(jnp.ones((5, 4, 2)))
+
+
+def test_float64_is_one_dtype_too():
+    with runtime.float64():
+        pair = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), PAIR)
+        assert weigh(pair, X.astype(jnp.float64)).dtype == jnp.float64
+        with pytest.raises(TypeError, match="x is an array of dtype float32"):
+            weigh(pair, X)
