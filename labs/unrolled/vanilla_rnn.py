@@ -21,7 +21,7 @@ class Params(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A network that reads a whole sequence and answers once: the cell, and the read-out V h_T + c."""
+    """A cell that reads a whole sequence, and its read-out V h_T + c."""
 
     rnn: Params
     V: Float[Array, "K H"]
