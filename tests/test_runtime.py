@@ -60,7 +60,9 @@ def test_source_loses_decorators_and_all_but_one_line_of_the_docstring():
     assert isinstance(shown, Markdown)
     assert shown.data == (
         "```python\n"
-        'def step(params: Params, h: Float[Array, "H"], x: Float[Array, "D"]) -> Float[Array, "H"]:\n'
+        "def step(\n"
+        '    params: Params, h: Float[Array, "H"], x: Float[Array, "D"]\n'
+        ') -> Float[Array, "H"]:\n'
         '    """Takes the state one time step further."""\n'
         "    return jnp.tanh(params.W @ h + params.U @ x + params.b)\n"
         "```")
