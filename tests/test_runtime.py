@@ -68,6 +68,12 @@ def test_source_loses_decorators_and_all_but_one_line_of_the_docstring():
         "```")
 
 
+@pytest.mark.parametrize("wrong", [abs, lambda x: x])
+def test_source_that_cannot_be_shown(wrong):
+    with pytest.raises(TypeError, match="show_source: given .*Expected a function or class"):
+        runtime.show_source(wrong)
+
+
 def test_source_of_classes_nested_and_several_functions():
     shown = runtime.show_source(vanilla_rnn.Params, documented).data
     assert shown.startswith("```python\nclass Params(NamedTuple):\n")

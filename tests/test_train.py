@@ -110,6 +110,8 @@ def test_adam_clips_the_norm_of_all_parameters_together(clip, expected):
     state = jax.jit(lambda: optimizer.update(gradient, optimizer.init(gradient))[1])()
     moment = optax.tree_utils.tree_get(state, "mu")
     assert (moment["a"][0] / 0.1, moment["b"][0] / 0.1) == pytest.approx(expected)
+    square = optax.tree_utils.tree_get(state, "nu")
+    assert square["a"][0] / 0.01 == pytest.approx(expected[0] ** 2, rel=1e-4)  # beta_2 = 0.99
 
 
 def test_adam_warms_up_and_falls_to_three_per_cent():
@@ -138,6 +140,14 @@ def test_adam_takes_a_single_step():
     (lambda: train.fit(STARTS, loss, sample, KEYS, 1, "adam"), TypeError, "fit: optimizer is 'adam'.*make one with optax"),
     (lambda: train.fit(STARTS, lambda params, batch: batch[1], sample, KEYS, 1, optax.sgd(1.0)), ValueError,
      r"fit: loss has shape \(8,\). Expected one number"),
+    (lambda: train.fit(STARTS, lambda params, batch: (0.0, batch), sample, KEYS, 1, optax.sgd(1.0)), TypeError,
+     "fit: loss returns .*Expected one floating-point number"),
+    (lambda: train.fit(STARTS, lambda params, batch: None, sample, KEYS, 1, optax.sgd(1.0)), TypeError, "fit: loss returns None"),
+    (lambda: train.fit({}, loss, sample, KEYS, 1, optax.sgd(1.0)), ValueError, "fit: params is {}.*nothing to train"),
+    (lambda: train.fit({"w": jnp.ones((3, 3), int)}, loss, sample, KEYS, 1, optax.sgd(1.0)), TypeError,
+     "fit: params has an array of dtype int32"),
+    (lambda: train.stack(), ValueError, "stack: the runs have the forms none"),
+    (lambda: train.stack(part(0), {"w": jnp.ones(2)}), ValueError, r"stack: .*\(2,\).*\(3,\).*stack\(run_1, run_2\)"),
     (lambda: train.adam(0.0, 10), ValueError, "adam: rate = 0.0. Expected a finite number above 0"),
     (lambda: train.adam(0.1, -1), ValueError, "adam: steps = -1. Expected at least 1"),
     (lambda: train.adam(0.1, 10, 0), ValueError, "adam: clip = 0. Expected a finite number above 0"),

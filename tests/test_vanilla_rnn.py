@@ -137,11 +137,21 @@ def test_uniform_fills_its_range():
     assert W.max() > 0.99 / 8 and W.min() < -0.99 / 8
 
 
+def test_weights_are_drawn_independently():
+    model = vanilla_rnn.init_model(jax.random.key(0), 1, 400, 1)
+    drawn = np.stack([model.rnn.W[0], model.rnn.U[:, 0], model.rnn.b, model.V[0]]) * 400**0.5
+    assert np.abs(np.corrcoef(drawn) - np.eye(4)).max() < 0.25
+    assert (np.abs(drawn) <= 1 + 1e-6).all() and (drawn.max(axis=1) > 0.95).all() and (drawn.min(axis=1) < -0.95).all()
+
+
 @pytest.mark.parametrize("H, rho", [(1, 0.5), (5, 1), (64, 1.5)])
 def test_gaussian_has_the_spectral_radius(H, rho):
-    W = vanilla_rnn.gaussian(jax.random.key(1), H, rho)
-    assert np.abs(np.linalg.eigvals(W)).max() == pytest.approx(rho, rel=1e-5)
-    assert W.shape == (H, H)
+    matrices = [vanilla_rnn.gaussian(jax.random.key(seed), H, rho) for seed in range(4)]
+    eigenvalues = [np.linalg.eigvals(W) for W in matrices]
+    for W, values in zip(matrices, eigenvalues):
+        assert W.shape == (H, H) and np.abs(values).max() == pytest.approx(rho, rel=1e-5)
+    leading = [values[np.abs(values).argmax()] for values in eigenvalues]
+    assert H == 1 or any(abs(value.imag) > 0.1 for value in leading)  # the radius is not that of the real parts
 
 
 def test_model_answers_from_the_last_state():
@@ -172,6 +182,8 @@ H0, X = jnp.zeros(3), jnp.ones((4, 2))
     (lambda: vanilla_rnn.init(0, 2, 3), TypeError, "init: key is 0, of type int.*jax.random.key"),
     (lambda: vanilla_rnn.gaussian(KEY, 3, 0), ValueError, "gaussian: rho = 0. Expected a finite number above 0"),
     (lambda: vanilla_rnn.gaussian(KEY, 3, -1.0), ValueError, "gaussian: rho = -1.0"),
+    (lambda: jax.jit(lambda key: vanilla_rnn.gaussian(key, 3, 1.0))(KEY), TypeError, "gaussian: called inside jax.jit"),
+    (lambda: jax.jit(lambda rho: vanilla_rnn.gaussian(KEY, 3, rho))(1.0), TypeError, "gaussian: called inside jax.jit"),
     (lambda: vanilla_rnn.predict(PARAMS, X), TypeError, "predict: model is of type Params. Expected Model"),
     (lambda: vanilla_rnn.jacobian_products(PARAMS, jnp.ones((4, 2))), ValueError, "H is 2 in h and 3 in params.W"),
 ])

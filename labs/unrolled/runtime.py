@@ -54,8 +54,15 @@ def show_source(*functions: Callable | type) -> Markdown:
 
 
 def _source(function: Callable | type) -> str:
-    source = textwrap.dedent(inspect.getsource(inspect.unwrap(function)))
-    definition = ast.parse(source).body[0]
+    try:
+        source = textwrap.dedent(inspect.getsource(inspect.unwrap(function)))
+        definition = ast.parse(source).body[0]
+    except (TypeError, OSError, SyntaxError):
+        definition = None
+    shown = isinstance(definition, (ast.FunctionDef, ast.ClassDef)) and definition.name == function.__name__
+    if not shown or definition.body[0].lineno == definition.lineno:
+        raise TypeError(f"show_source: given {function!r}. Expected a function or class that is written in Python with "
+                        "def or class, on lines of its own.")
     lines = source.splitlines()
     if (docstring := ast.get_docstring(definition)) is not None:
         place = definition.body[0]

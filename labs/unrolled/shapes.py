@@ -54,7 +54,12 @@ def checked(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            parameters = ", ".join(signature.parameters)
+            unknown = "".join(f" {name} is not one of them." for name in kwargs if name not in signature.parameters)
+            raise TypeError(f"{function.__name__}: {error}. Expected the arguments {parameters}.{unknown}") from None
         seen = {}
         for name, value in bound.arguments.items():
             if name in hints():
@@ -105,15 +110,14 @@ def _check_callable(function: str, name: str, value: Any) -> Callable:
 
 def _check_array(function: str, name: str, value: Any, expected: Any, seen: dict) -> Array:
     kind, kind_in_words = KINDS[expected.dtype]
-    if isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufc" and not np.ma.isMA(value):
         value = jnp.asarray(value)
     wanted = f"Expected {kind_in_words} of shape {_shape(expected, seen)}"
     if not isinstance(value, jax.Array):
-        advice = _key_advice(expected) if expected.dtype is Key else f"write jnp.asarray({name})"
-        raise TypeError(f"{function}: {name} is {_given(value)}, not an array. {wanted}: {advice}.")
+        raise TypeError(f"{function}: {name} is {_given(value)}, not an array of JAX. {wanted}: "
+                        f"{_array_advice(name, value, expected)}.")
     if not jnp.issubdtype(value.dtype, kind):
-        advice = {Float: f"write {name}.astype(float)", Int: f"write {name}.astype(int)", Key: _key_advice(expected)}
-        raise TypeError(f"{function}: {name} is {_given(value)}. {wanted}: {advice[expected.dtype]}.")
+        raise TypeError(f"{function}: {name} is {_given(value)}. {wanted}: {_dtype_advice(name, value, expected)}.")
     _check_shape(function, name, value, expected, seen, wanted)
     if expected.dtype is Float:
         dtype, owner = seen.setdefault("dtype", (value.dtype, name))
@@ -137,9 +141,10 @@ def _check_shape(function: str, name: str, value: Array, expected: Any, seen: di
             raise ValueError(f"{given}, with at least one {entry}: {letter} = 0 leaves nothing to compute, "
                              f"give {name} at least one {entry}.")
         known, owner = seen.setdefault(letter, (length, name))
+        if length != known and owner == name:
+            raise ValueError(f"{given}: {letter} stands for {known} and for {length}, {name} must be square.")
         if length != known:
-            partner = "itself" if owner == name else owner
-            raise ValueError(f"{given}: {letter} is {length} in {name} and {known} in {partner}, make them equal.")
+            raise ValueError(f"{given}: {letter} is {length} in {name} and {known} in {owner}, make them equal.")
 
 
 def _check_integer(function: str, name: str, value: Any, least: int) -> int:
@@ -154,7 +159,8 @@ def _check_integer(function: str, name: str, value: Any, least: int) -> int:
 def _check_number(function: str, name: str, value: Any, bound: float) -> Any:
     if isinstance(value, jax.core.Tracer):
         return value
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number, jax.Array)) or np.ndim(value):
+    dtype = getattr(value, "dtype", np.dtype(type(value)) if isinstance(value, (int, float)) else None)
+    if dtype is None or np.ndim(value) or not (jnp.issubdtype(dtype, jnp.floating) or jnp.issubdtype(dtype, jnp.integer)):
         raise TypeError(f"{function}: {name} is {_given(value)}. Expected a finite number above {bound:g}: "
                         f"write {name}={bound + 1.0}, for example.")
     if not bound < value < math.inf:
@@ -164,8 +170,9 @@ def _check_number(function: str, name: str, value: Any, bound: float) -> Any:
 
 def _given(value: Any) -> str:
     """Says in words what an argument is."""
-    if isinstance(value, jax.Array):
-        return f"an array of dtype {value.dtype} and shape {_tuple(value.shape)}"
+    if isinstance(value, (jax.Array, np.ndarray)):
+        masked = "masked " if np.ma.isMA(value) else ""
+        return f"an array of {masked}dtype {value.dtype} and shape {_tuple(value.shape)}"
     if isinstance(value, (str, int, float)):
         return f"{value!r}, of type {type(value).__name__}"
     return f"of type {type(value).__name__}"
@@ -182,6 +189,24 @@ def _shape(expected: Any, seen: dict) -> str:
 def _tuple(entries) -> str:
     entries = [str(entry) for entry in entries]
     return f"({entries[0]},)" if len(entries) == 1 else f"({', '.join(entries)})"
+
+
+def _array_advice(name: str, value: Any, expected: Any) -> str:
+    """Says how to make an array of what was given, if that can be done."""
+    if expected.dtype is Key:
+        return _key_advice(expected)
+    if isinstance(value, (list, tuple, int, float)) and not isinstance(value, bool):
+        return f"write jnp.asarray({name}, {'float' if expected.dtype is Float else 'int'})"
+    return f"give {name} an array of numbers"
+
+
+def _dtype_advice(name: str, value: Array, expected: Any) -> str:
+    """Says how to turn an array into one of the expected dtype, if that can be done."""
+    if expected.dtype is Key:
+        return _key_advice(expected)
+    if not jnp.issubdtype(value.dtype, jnp.number) or jnp.issubdtype(value.dtype, jnp.complexfloating):
+        return f"give {name} an array of real numbers"
+    return f"write {name}.astype({'float' if expected.dtype is Float else 'int'})"
 
 
 def _key_advice(expected: Any) -> str:

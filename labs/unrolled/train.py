@@ -41,16 +41,23 @@ def fit(
         The trained parameters, with a leading axis R, and the loss before each update, (R, steps).
 
     Raises:
-        TypeError: loss or sample is not a function, keys are not random keys, steps is not an integer, or
-            optimizer is not from optax.
+        TypeError: loss or sample is not a function, loss does not return a number, params hold something else than
+            numbers, keys are not random keys, steps is not an integer, or optimizer is not from optax.
         ValueError: keys are not a batch, params do not have its leading axis, steps is below 1, or the loss is not
             one number.
     """
+    if not jax.tree.leaves(params):
+        raise ValueError(f"fit: params is {params!r}. Expected arrays with a leading axis R: there is nothing to train.")
     for leaf in jax.tree.leaves(params):
+        if not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+            raise TypeError(f"fit: params has an array of dtype {jnp.result_type(leaf)}. Expected floating-point numbers: "
+                            "write jax.tree.map(lambda leaf: leaf.astype(float), params).")
         if jnp.shape(leaf)[:1] != keys.shape:
             raise ValueError(f"fit: params has an array of shape {jnp.shape(leaf)}. Expected a leading axis of R = "
                              f"{len(keys)} runs (taken from keys): write params=train.stack(run_1, run_2, ...).")
     cost = jax.eval_shape(lambda: loss(jax.tree.map(lambda leaf: leaf[0], params), sample(keys[0])))
+    if not isinstance(cost, jax.ShapeDtypeStruct) or not jnp.issubdtype(cost.dtype, jnp.floating):
+        raise TypeError(f"fit: loss returns {cost}. Expected one floating-point number: return the mean over the batch alone.")
     if cost.shape != ():
         raise ValueError(f"fit: loss has shape {cost.shape}. Expected one number, (): "
                          "take the mean over the batch.")
@@ -87,7 +94,22 @@ def update(loss, optimizer, params, state, batch):
 
 
 def stack(*runs: Any) -> Any:
-    """Stacks the parameters of several runs along a new leading axis, for `fit`."""
+    """Stacks the parameters of several runs along a new leading axis, for `fit`.
+
+    Args:
+        runs: the parameters of each run, trees of arrays of the same form.
+
+    Returns:
+        One such tree, each array with a leading axis R.
+
+    Raises:
+        ValueError: no run is given, or the runs differ in form.
+    """
+    forms = {str(jax.tree.map(jnp.shape, run)) for run in runs}
+    if len(forms) != 1:
+        given = "; ".join(sorted(forms)) or "none"
+        raise ValueError(f"stack: the runs have the forms {given}. Expected one form: give the parameters of every run as "
+                         "an argument of its own, as in stack(run_1, run_2), or stack(*runs) for a list.")
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *runs)
 
 

@@ -252,10 +252,13 @@ def gaussian(key: Key[Array, ""], H: Size, rho: Positive) -> Float[Array, "H H"]
         W, (H, H).
 
     Raises:
-        TypeError: key is not a random key, H is not an integer, or rho is not a number.
+        TypeError: key is not a random key, H is not an integer, rho is not a number, or the call is traced.
         ValueError: H is below 1, or rho is not above 0.
     """
     W = jax.random.normal(key, (H, H))
+    if isinstance(W * rho, jax.core.Tracer):
+        raise TypeError("gaussian: called inside jax.jit, jax.vmap or jax.grad. Expected a call outside of them, since "
+                        "NumPy finds the eigenvalues: draw W first, and pass it in.")
     radius = np.abs(np.linalg.eigvals(W)).max()
     return rho / radius * W
 
