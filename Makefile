@@ -63,6 +63,7 @@ _build/started: .venv/installed $(site_sources)
 
 book: .venv/installed _build/started
 	@.venv/bin/jupyter-book build --quiet -W -n --keep-going . > _build/log.txt 2>&1 || { cat _build/log.txt; exit 1; }
+	@grep '^Note: ' _build/log.txt || true
 	@echo 'The site is built: file://$(CURDIR)/_build/html/index.html'
 
 serve: book
@@ -75,7 +76,7 @@ execute: .venv/installed
 colab: book
 	.venv/bin/python book/_ext/colab.py $(DEST)
 
-repo: .venv/installed
+repo: $(if $(URL),.venv/installed)
 	@.venv/bin/python book/_ext/address.py $(if $(URL),$(URL),$(error Say which repository: make repo URL=https://github.com/owner/name))
 
 # ---------------------------------------------------------------- tests

@@ -87,6 +87,7 @@ INLINE = {
     "[above](#sec-latch)": f"[above]({BASE}01_first.html#sec-latch)",
     "[the first](01_first.ipynb)": f"[the first]({BASE}01_first.html)",
     "[](notation.md)": f"[Notation]({BASE}notation.html)",
+    "[x](../book/notation.md)": f"[x]({BASE}notation.html)",
     "[letters](notation.md#shapes)": f"[letters]({BASE}notation.html#shapes)",
     "[out](https://example.org/a_(b))": "[out](https://example.org/a_(b))",
     "[see {eq}`eq-step`](https://example.org)": f"[see [(1.1)]({BASE}01_first.html#equation-eq-step)](https://example.org)",
@@ -98,6 +99,7 @@ INLINE = {
 BLOCKS = {
     "$$\nh = 1\n$$ (eq-step)": "$$\nh = 1\n\\tag{1.1}\n$$",
     "$$h = 1$$": "$$\nh = 1\n$$",
+    "$$\nh = 5\\,\\%\n$$": "$$\nh = 5\\,\\%\n$$",
     "```{math}\n:label: eq-step\nh = 1\n```": "$$\nh = 1\n\\tag{1.1}\n$$",
     "(sec-latch)=\n## The latch": "## The latch",
     "{.wide}\nWords": "Words",
@@ -202,6 +204,18 @@ def test_attachment_is_an_error(page):
     cell = nbformat.v4.new_markdown_cell("![x](attachment:x.png)", attachments={"x.png": {"image/png": ""}})
     with pytest.raises(colab.Unplain, match="attached"):
         colab.convert(notebook_of(cell), page, "abc")
+
+
+@pytest.mark.parametrize("people, names", [
+    (["Elman, Jeffrey"], "Elman"),
+    (["Hochreiter, Sepp", "Schmidhuber, Jürgen"], "Hochreiter and Schmidhuber"),
+    (["Bengio, Yoshua", "Simard, Patrice", "Frasconi, Paolo"], "Bengio et al."),
+])  # fmt: skip
+def test_three_authors_are_the_first_and_others(people, names):
+    from pybtex.database import Entry, Person
+
+    entry = Entry("article", fields={"year": "1990"}, persons={"author": [Person(name) for name in people]})
+    assert colab.author_year(entry) == (names, "1990")
 
 
 def test_no_build_is_an_error(tmp_path):

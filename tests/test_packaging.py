@@ -102,8 +102,9 @@ def test_make_lists_its_commands():
 
 
 def test_makefile_says_what_repo_needs():
-    answer = subprocess.run(["make", "-n", "-C", ROOT, "repo"], capture_output=True, text=True)
+    answer = subprocess.run(["make", "-n", "-W", "requirements.txt", "-C", ROOT, "repo"], capture_output=True, text=True)
     assert answer.returncode != 0 and "make repo URL=https://github.com/owner/name" in answer.stderr
+    assert "Setting up" not in answer.stdout, "an environment is made before the question"
 
 
 def test_ci_script_is_sound():

@@ -219,6 +219,16 @@ def test_a_formula_that_cannot_be_set_stops_the_build():
         site.typeset(r"\undefinedcommand", False)
 
 
+def test_a_short_formula_keeps_its_bracket_and_comma_and_the_text_around_them():
+    site = pytest.importorskip("unrolled_site")
+    from docutils import nodes
+
+    paragraph = nodes.paragraph("", "", nodes.Text("the share ("), nodes.math("", "h"), nodes.Text("), then"))
+    site.keep_together(None, paragraph, "page")
+    assert [part.astext() for part in paragraph] == ["the share ", "(h),", " then"]
+    assert paragraph[1]["classes"] == ["together"]
+
+
 # In a browser
 
 
@@ -311,6 +321,17 @@ def test_page(page, width, theme, opened, address):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [320, 195], ids=["narrowest", "letters of twice the size"])
+def test_narrow_pages_have_nothing_beside_them(width, opened, address):
+    tab = opened(address + FRONT, width)
+    wide = []
+    for page in PAGES:
+        tab.goto(address + page)
+        wide += [page] if overflow(tab) > 0 else []
+    assert not wide
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("page", PAGES)
 def test_page_from_the_disk(page, opened):
     tab = opened((SITE / page).as_uri())
@@ -325,6 +346,7 @@ def test_page_without_scripts(page, opened, address):
     tab = opened(address + page, PHONE, java_script_enabled=False)
     assert tab.locator("h1").is_visible() and tab.locator("nav.contents a").first.is_visible()
     assert not tab.locator("#menu").is_visible() and not tab.locator("#theme").is_visible()
+    assert tab.locator("nav.contents").evaluate("list => getComputedStyle(list).position") == "static", "the list lies on the text"
 
 
 @pytest.mark.browser
@@ -346,8 +368,17 @@ def test_search(from_disk, words, opened, address):
 @pytest.mark.browser
 def test_search_says_when_there_is_nothing(opened, address):
     tab = opened(address + "search.html?q=qwertzuiop")
-    tab.wait_for_function("document.querySelector('#search-results').innerText.includes('did not match')")
+    tab.wait_for_function("document.querySelector('#search-results').innerText.includes('No page has all of these words')")
     assert tab.input_value("#words") == "qwertzuiop"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("word", ["constructor", "__proto__"])
+def test_search_for_a_word_that_every_object_has(word, opened, address):
+    tab = opened(f"{address}search.html?q={word}")
+    tab.wait_for_selector("#search-results .search-summary:not(:empty)")
+    assert not tab.complaints
+    assert "undefined" not in tab.inner_html("#search-results")
 
 
 @pytest.mark.browser
@@ -382,6 +413,8 @@ def test_the_menu_by_keyboard(opened, address):
     tab.focus("#menu")
     tab.keyboard.press("Enter")
     assert link.is_visible() and tab.get_attribute("#menu", "aria-expanded") == "true"
+    panel = tab.locator("nav.contents").bounding_box()
+    assert panel["y"] + panel["height"] == tab.viewport_size["height"] and panel["width"] == PHONE, "the text is seen beside the menu"
     assert tab.evaluate("document.activeElement.closest('#contents') !== null")
     assert tab.evaluate("document.querySelector('#main').inert")
     tab.keyboard.press("Escape")
@@ -438,6 +471,7 @@ def test_paper(name, opened, address):
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert tab.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
     assert all(picture.is_visible() for picture in tab.locator("article figure svg, article figure img").all() if not picture.evaluate("part => part.closest('button') !== null"))
+    assert not any(part.is_visible() for part in tab.locator("details.hide > summary").all()), "a button on paper"
     folded = tab.locator("details:not(.hide) .equation, details:not(.hide) p, details pre").all()
     assert all((part.bounding_box() or {"height": 0})["height"] > 5 for part in folded)
 

@@ -577,6 +577,11 @@ def commit_here(root=ROOT):
                       "make them in a git repository with a commit") from None
 
 
+def behind(commit):
+    """What to say where the copies are made from more than the commit that they name."""
+    return f"Note: the notebooks' copies name commit {commit[:10]}, and there are changes here that are not in it."
+
+
 def make(folder, commit, site, root=ROOT):
     """Write the copy of every chapter into a folder, at the path that the chapter has in the repository."""
     made = []
@@ -596,7 +601,7 @@ def main(arguments):
     for path in make(folder, commit, load()):
         print(path)
     if not clean:
-        print(f"Note: the copies name commit {commit[:10]}, and there are changes here that are not in it.")
+        print(behind(commit))
 
 
 if __name__ == "__main__":

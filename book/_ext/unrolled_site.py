@@ -224,7 +224,7 @@ def refuse_scripts(app, doctree, page):
 def copy_notebooks(app):
     """Put the chapters' notebooks beside their pages: the plain copies that Colab gets, so that they are readable anywhere."""
     try:
-        commit, _ = colab.commit_here()
+        commit, clean = colab.commit_here()
     except colab.Unplain:  # not a git repository: its copies would have nothing to install from
         for page in filter(lambda page: is_notebook(app, page), app.env.found_docs):
             shutil.copy(app.env.doc2path(page), Path(app.outdir) / app.env.doc2path(page, base=False))
@@ -233,6 +233,8 @@ def copy_notebooks(app):
         colab.make(app.outdir, commit, colab.load(Path(app.doctreedir).parent))
     except colab.Unplain as problem:
         logger.warning("%s", problem, type="unrolled", subtype="colab")
+    if not clean:
+        print(colab.behind(commit))
     return []
 
 

@@ -99,6 +99,17 @@
   addEventListener("beforeprint", () => { folded = all("article details:not([open])"); folded.forEach((part) => { part.open = true; }); });
   addEventListener("afterprint", () => { folded.forEach((part) => { part.open = false; }); folded = []; });
 
+  // Search: a word such as "constructor" is looked up among the words of the pages, not among what every object has.
+  if (typeof Search !== "undefined" && Search.hasIndex()) {
+    for (const table of ["terms", "titleterms"]) {
+      const words = Object.assign(Object.create(null), Search._index[table]);
+      Object.defineProperty(words, "hasOwnProperty", { value: (word) => Object.hasOwn(words, word) });
+      Search._index[table] = words;
+    }
+    const none = "Your search did not match any documents. Please make sure that all words are spelled correctly and that you've selected enough categories.";
+    Documentation.TRANSLATIONS[none] = "No page has all of these words.";
+  }
+
   // The word that was searched for stays in the field.
   const asked = new URLSearchParams(location.search).get("q");
   if (asked) all('input[name="q"]').forEach((field) => { field.value = asked; });
