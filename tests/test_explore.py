@@ -152,9 +152,24 @@ def test_words_cannot_break_the_page():
     assert f"<option value='1'>{html.escape(chr(105) + chr(116) + chr(39))}s" in page
 
 
+def test_a_description_cannot_open_a_comment_in_the_store():
+    def figure(rho):
+        fig = decay(rho)
+        return plots.describe(fig, "It has <!--<script and more.")
+
+    page = bundle(figure, rho=[0.5, 0.9])["text/html"]
+    (data,) = re.findall(r"<script type='application/json'>(.*?)</script>", page, re.S)
+    assert "<!" not in data and store(page)["descriptions"] == ["It has <!--<script and more."] * 2
+
+
+def test_each_group_of_controls_is_named_by_its_controls():
+    page = bundle(lambda rho, input_units: decay(rho), rho=[0.5, 0.9], input_units=[1, 2])["text/html"]
+    assert "role='group' aria-label='Controls: ρ, input units'" in page
+
+
 def test_controls_are_labelled_and_wait_for_the_script():
     page = bundle(wave, rate=[1, 5, 9], shape=["sine", "square"])["text/html"]
-    assert re.search(r"<div class='u-controls' role='group' aria-label='Controls of the figure' hidden>", page)
+    assert re.search(r"<div class='u-controls' role='group' aria-label='Controls: rate, shape' hidden>", page)
     assert re.search(r"<label><span>rate</span><input type='range' min='0' max='2' step='1' value='1' aria-valuetext='5'", page)
     assert re.search(r"<label><span>shape</span><select", page)
     assert page.count("class='u-play'") == 1  # for numbers only
@@ -263,6 +278,10 @@ def nothing(rho):
     decay(rho)
 
 
+def begins(start):
+    return decay(start)
+
+
 @pytest.mark.parametrize("call, error, words", [
     (lambda: explore(decay, rho=[0.5, 0.9], start={"rho": 0.7}), ValueError, r"start gives rho = 0.7; expected one of its values: 0.5, 0.9"),
     (lambda: explore(decay, rho=[0.5, 0.9], start={"w": 0.5}), ValueError, r"start names 'w'; expected a control of this figure: rho"),
@@ -281,6 +300,11 @@ def nothing(rho):
     (lambda: explore(decay(0.5), rho=[1, 2]), TypeError, r"figure_function is .*expected a function that returns a matplotlib figure"),
     (lambda: explore(nothing, rho=[0.5, 0.9]), TypeError, r"nothing returned None for ρ = 0.5; expected a matplotlib figure. End the function with `return"),
     (lambda: explore(bare, rho=[0.5, 0.9]), ValueError, r"for ρ = 0.5, bare: the figure has no description"),
+    (lambda: explore(begins, start=[0.5, 0.9]), TypeError, r"begins has a parameter `start`, but that name is taken .*Rename the parameter"),
+    (lambda: explore(decay, rho={0.5, 0.9}), TypeError, r"rho is \{0\.\d, 0\.\d\}, a set, whose order is arbitrary; expected a list"),
+    (lambda: explore(decay, rho=[0.3, 0.1 + 0.2]), ValueError, r"rho has 0.3 and 0.30000000000000004, which are both printed as 0.3"),
+    (lambda: explore(letters, word=["(empty)", ""]), ValueError, r"word has '\(empty\)' and '', which are both printed as \(empty\)"),
+    (lambda: explore(decay, rho=[1, 2], start={"rho": True}), ValueError, r"start gives rho = True; expected one of its values: 1, 2"),
     (lambda: texts("a", 1), TypeError, r"examples are \('a', 1\); expected strings"),
     (lambda: texts(), TypeError, r"examples are \(\); expected strings"),
 ])
@@ -443,11 +467,11 @@ def test_arrow_keys_redraw(opened):
 def test_two_controls_and_texts(opened):
     page = opened()
     second, third = page.locator(".u-explore").nth(1), page.locator(".u-explore").nth(2)
-    second.get_by_label("shape").select_option(label="square")
+    second.get_by_role("combobox", name="shape").select_option(label="square")
     assert state(second)[2] == "A square wave at rate 5."
     second.get_by_role("slider").press("ArrowRight")
     assert state(second)[2] == "A square wave at rate 9."
-    third.get_by_label("word").select_option(label="zyx")
+    third.get_by_role("combobox", name="word").select_option(label="zyx")
     assert "“zyx” & </script> its <b>letters</b>" in state(third)[2]
 
 
@@ -497,6 +521,46 @@ def test_play_steps_to_the_end_and_can_be_halted(opened):
     figure.get_by_role("button", name="Play ρ").click()
     page.wait_for_function("document.querySelector('.u-description').textContent.includes('1.1')")
     figure.get_by_role("button", name="Play ρ").wait_for()
+
+
+@pytest.mark.browser
+def test_play_at_the_last_value_begins_again(opened):
+    page = opened()
+    figure = page.locator(".u-explore").nth(0)
+    figure.get_by_role("slider").press("End")
+    figure.get_by_role("button", name="Play ρ").click()
+    page.wait_for_function("document.querySelector('.u-description').textContent.includes('rho 0.7')")
+
+
+@pytest.mark.browser
+def test_moving_the_slider_halts_play(opened):
+    page = opened()
+    figure = page.locator(".u-explore").nth(0)
+    slider = figure.get_by_role("slider")
+    slider.press("Home")
+    figure.get_by_role("button", name="Play ρ").click()
+    slider.press("ArrowRight")
+    moved = state(figure)
+    assert moved[2] != "With rho 0.5 the norm falls." and figure.get_by_role("button", name="Play ρ").is_visible()
+    page.wait_for_timeout(800)
+    assert state(figure) == moved
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("size", [16, 32])
+def test_controls_keep_apart_in_large_type(opened, size):
+    page = opened(viewport={"width": 390, "height": 800})
+    page.add_style_tag(content=f"html{{font-size:{size}px}}")
+    page.evaluate("for (const name of document.querySelectorAll('label > :first-child')) name.textContent = 'input units'")
+    for control in page.locator(".u-control").all():
+        boxes = [part.bounding_box() for part in control.locator("label > *, button").all()]
+        assert control.locator("input, select").bounding_box()["width"] >= 60
+        for i, a in enumerate(boxes):
+            assert a["x"] >= 0 and a["x"] + a["width"] <= 390
+            for b in boxes[i + 1:]:
+                beside = a["x"] + a["width"] <= b["x"] + 0.5 or b["x"] + b["width"] <= a["x"] + 0.5
+                below = a["y"] + a["height"] <= b["y"] + 0.5 or b["y"] + b["height"] <= a["y"] + 0.5
+                assert beside or below
 
 
 @pytest.mark.browser

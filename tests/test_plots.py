@@ -3,6 +3,7 @@
 import io
 import itertools
 import re
+import warnings
 from xml.etree import ElementTree
 
 import matplotlib
@@ -156,6 +157,53 @@ def test_lowered_and_raised_letters():
     assert plots._shifted("no_") == "no_"
 
 
+def places(label):
+    return [(span.text, *(float(span.get(name).split()[0]) for name in ("x", "y", "font-size"))) for span in label.iter("tspan")]
+
+
+def test_mathtext_of_ticks_keeps_its_places():
+    fig, ax = plt.subplots()
+    ax.semilogy([1e-3, 1e5])
+    ax.set_yticks([1e-3, 1e5])
+    label = next(text for words, text in texts(fig).items() if words == "105")
+    letters = "".join(span.text for span in label.iter("tspan"))
+    assert letters == "105" and "".join(label.itertext()) == letters  # no spaces of the source
+    base, exponent = places(label)[0], places(label)[-1]
+    assert exponent[1] > base[1] + 5 and exponent[2] < base[2] - 3 and exponent[3] == pytest.approx(0.7 * base[3], abs=0.1)
+
+
+def test_mathtext_of_a_title_keeps_its_places_size_and_slant():
+    fig, ax = plots.axes()
+    ax.set_title(r"$\frac{a}{b}$ & <c>")
+    label = next(text for words, text in texts(fig).items() if "<c>" in words.replace(" ", ""))
+    found = {letter: (x, y, size) for letter, x, y, size in places(label)}
+    assert found["a"][1] < found["b"][1] - 5  # a stands above b
+    assert {span.get("font-style") for span in label.iter("tspan") if span.text in "ab"} == {"italic"}
+    assert {span.get("font-style") for span in label.iter("tspan") if span.text in "&<"} == {None}
+
+
+@pytest.mark.parametrize("title", ["$h_t$", "$h_t$ and w_t", "costs $5, h_t", r"costs \$5, h_t", "h_t\n$h_t$", r"$\frac{h_t}{h_{t-1}}$"])
+def test_png_takes_words_with_dollars(title):
+    fig, ax = plots.axes()
+    ax.set_title(title)
+    assert Image.open(io.BytesIO(plots.png(fig))).format == "PNG"
+    assert ax.get_title(loc="left") == title
+    plt.close(fig)
+
+
+def test_in_mathtext():
+    assert plots._in_mathtext("h_t") == r"h$_{\mathregular{t}}$"
+    assert plots._in_mathtext("$h_t$ w_t") == "$h_t$ w_t"
+    assert plots._in_mathtext("$5 h_t") == r"\$5 h$_{\mathregular{t}}$"
+
+
+def test_letters_that_matplotlib_lacks_give_no_warning():
+    fig, ax = plots.axes("語")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "語" in texts(fig)
+
+
 def test_draw_is_the_same_each_time():
     assert plots.draw(curves()) == plots.draw(curves())
     assert plots.png(curves()) == plots.png(curves())
@@ -186,6 +234,8 @@ def test_short_path():
     assert plots.short_path("M 0 0 \nC 1 1 2 2 3.04 3") == "M0 0c1 1 2 2 3 3"
     assert plots.short_path("M 0 0 \nL 0 0.01 \nM 5 5 \nL 6 5") == "M0 0M5 5l1 0"
     assert plots.short_path("M 0 0 \nL 1 0 \nL 1 1 \nz\nL 2 2") == "M0 0l1 0 0 1zl2 2"
+    assert plots.short_path("M 5 5 \nL 6 5 \nL 6 6 \nz\nL 7 8") == "M5 5l1 0 0 1zl2 3"  # z leads back to the start
+    assert plots.short_path("M 5 5 \nL 6 5 \nL 6 6 \nz\nC 6 6 7 7 8 8") == "M5 5l1 0 0 1zc1 1 2 2 3 3"
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -215,9 +265,25 @@ def test_power(n, written):
 @pytest.mark.parametrize("value, digits, written", [
     (0.9, 2, "0.9"), (-1.234, 2, "−1.2"), (4.2e-5, 1, "4\u00a0×\u00a010⁻⁵"), (1e-7, 2, "10⁻⁷"), (-1e-7, 2, "−10⁻⁷"), (1234, 2, "1200"), (0, 2, "0"),
     (3.46e12, 2, "3.5\u00a0×\u00a010¹²"), (0.0004, 1, "0.0004"), (np.float32(0.1), 3, "0.1"), (float("inf"), 2, "inf"), (99999, 1, "100000"),
+    (1e5, 2, "100000"), (1e6, 2, "10⁶"), (-0.0, 2, "0"),
 ])
 def test_number(value, digits, written):
     assert plots.number(value, digits) == written
+
+
+@pytest.mark.parametrize("call, error, words", [
+    (lambda ax: plots.superscript(1.5), TypeError, "superscript: n is 1.5, a float; expected an integer"),
+    (lambda ax: plots.ink(["blue"]), TypeError, r"colour is \['blue'\], a list; expected a name of the course: blue"),
+    (lambda ax: plots.curve(ax, [0, 1], [0, 1], colour=(0, 0, 1)), TypeError, r"colour is \(0, 0, 1\), a tuple; expected a name"),
+    (lambda ax: plots.log_ticks(ax, "z"), ValueError, "log_ticks: axis is 'z'; expected \"x\" or \"y\""),
+    (lambda ax: plots.axes(xlim=1), TypeError, r"axes: xlim is 1; expected two numbers, as in xlim=\(0, 60\)"),
+    (lambda ax: plots.axes(ylim=(1, 2, 3)), TypeError, r"axes: ylim is \(1, 2, 3\); expected two numbers"),
+])
+def test_wrong_arguments(call, error, words):
+    fig, ax = plots.axes()
+    with pytest.raises(error, match=words):
+        call(ax)
+    plt.close(fig)
 
 
 def test_log_ticks_are_few_and_in_unicode():
@@ -331,6 +397,11 @@ def test_png_leaves_the_words_as_they_were():
     plots.png(fig)
     assert plots.draw(fig) == before
     plt.close(fig)
+
+
+def test_no_break_spaces_of_a_description_stay(shown):
+    plots.show(curves(), f" It is {plots.number(4e-5)}\r\n\there. ")
+    assert shown[0]["text/plain"] == "Figure: It is 4\u00a0×\u00a010⁻⁵ here."
 
 
 def test_show_takes_the_description_that_the_figure_has(shown):

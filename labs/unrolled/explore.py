@@ -98,6 +98,7 @@ def _controls(figure_function, start, controls):
     if not callable(figure_function):
         raise TypeError(f"explore: figure_function is {figure_function!r}; expected a function that returns a matplotlib figure. "
                         "Give the function itself, without calling it.")
+    _check_start_is_free(figure_function, start)
     if not 1 <= len(controls) <= 2:
         given = ", ".join(controls) or "none"
         raise ValueError(f"explore: the controls given are {given}; expected one or two, as in explore(figure, rho=[0.5, 0.9, 1.1]).")
@@ -115,6 +116,8 @@ def _control(name, values, start):
     free = isinstance(values, Texts)
     if isinstance(values, str) or not np.iterable(values) or isinstance(values, dict):
         raise TypeError(f"explore: {name} is {values!r}; expected a list of numbers, a list of strings, or texts(\"…\", \"…\").")
+    if isinstance(values, (set, frozenset)):
+        raise TypeError(f"explore: {name} is {values!r}, a set, whose order is arbitrary; expected a list, as in {name}=[…, …].")
     values = tuple(np.asarray(values) if hasattr(values, "dtype") else values)
     if len(values) < (1 if free else 2):
         raise ValueError(f"explore: {name} has {'one value' if values else 'no values'}: {list(values)!r}; expected at least two.")
@@ -128,11 +131,27 @@ def _control(name, values, start):
     for index, value in enumerate(values):
         if value in values[:index]:
             raise ValueError(f"explore: {name} has {value!r} twice; expected each value once.")
+        for other in values[:index]:
+            if printed(other) == printed(value):
+                raise ValueError(f"explore: {name} has {other!r} and {value!r}, which are both printed as {printed(value)}; "
+                                 "expected values that can be told apart.")
     first = start.get(name, values[len(values) // 2] if all(number) else values[0])
-    if first not in values:
+    if first not in values or (all(number) and isinstance(first, (bool, np.bool_))):
         raise ValueError(f"explore: start gives {name} = {first!r}; expected one of its values: {', '.join(map(repr, values))}.")
     kind = "number" if all(number) else "text" if free else "choice"
     return Control(name, kind, values, values.index(first))
+
+
+def _check_start_is_free(figure_function, start):
+    """TypeError if `start` was meant as a control: the name is taken."""
+    try:
+        parameter = inspect.signature(figure_function).parameters.get("start")
+    except (TypeError, ValueError):  # built-in functions may have none
+        return
+    if parameter and (parameter.default is parameter.empty or not isinstance(start, (dict, type(None)))):
+        name = getattr(figure_function, "__name__", "figure_function")
+        raise TypeError(f"explore: {name} has a parameter `start`, but that name is taken by the setting shown first; "
+                        "expected another name for the control. Rename the parameter, for example to `first`.")
 
 
 def _check_parameters(figure_function, controls):
@@ -204,9 +223,10 @@ def stored(figure_function, controls):
 
 def _page(controls, shown, text, words, store):
     inputs = "".join(map(_input, controls))
+    labels = html.escape(", ".join(control.label for control in controls))
     data = json.dumps(store, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/").replace("<!", "<\\u0021")
     return (f"<div class='unrolled-figure u-explore'><style>{plots.STYLE}{STYLE}</style>"
-            f"<div class='u-controls' role='group' aria-label='Controls of the figure' hidden>{inputs}</div>"
+            f"<div class='u-controls' role='group' aria-label='Controls: {labels}' hidden>{inputs}</div>"
             f"{shown.svg(text)}<p class='u-setting'>{html.escape(words)}</p>"
             f"<p class='u-description' aria-live='polite'>{html.escape(text)}</p>"
             f"<script type='application/json'>{data}</script><script>{SCRIPT}</script></div>")
@@ -231,11 +251,11 @@ def _input(control):
 STYLE = """
 .u-explore .u-controls{display:flex;flex-wrap:wrap;gap:.25rem 2rem;max-width:35rem;margin:0 auto .5rem;font-size:1rem}
 .u-explore .u-controls[hidden]{display:none}
-.u-explore .u-control{display:flex;align-items:center;gap:.5rem;flex:1 1 14rem;min-width:0}
-.u-explore label{display:flex;align-items:center;gap:.6rem;flex:1;min-width:0;margin:0;min-height:2.75rem;color:inherit}
+.u-explore .u-control{display:flex;align-items:center;gap:.5rem;flex:1 1 14rem;min-width:fit-content;max-width:100%}
+.u-explore label{display:flex;flex-wrap:wrap;align-items:center;gap:0 .6rem;flex:1;min-width:0;margin:0;min-height:2.75rem;color:inherit}
 .u-explore label>span{white-space:nowrap}
-.u-explore input{flex:1;min-width:5rem;margin:0;height:2rem;accent-color:var(--u-blue);cursor:pointer}
-.u-explore select{flex:1;min-width:0;max-width:20rem;min-height:2.25rem;padding:.2rem .4rem;font:inherit;color:inherit;background-color:transparent;border:1px solid currentColor;border-radius:.3rem}
+.u-explore input{flex:1 1 5rem;width:5rem;min-width:0;margin:0;height:2rem;accent-color:var(--u-blue);cursor:pointer}
+.u-explore select{flex:1 1 6rem;min-width:0;max-width:20rem;min-height:2.25rem;padding:.2rem .4rem;font:inherit;color:inherit;background-color:transparent;border:1px solid currentColor;border-radius:.3rem}
 .u-explore option{color:initial;background-color:initial}
 .u-explore .u-value{font-variant-numeric:tabular-nums}
 .u-explore .u-play{flex:none;width:2.25rem;height:2.25rem;padding:.6rem;border:0;border-radius:50%;color:inherit;background:none;cursor:pointer}

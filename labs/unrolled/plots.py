@@ -7,7 +7,9 @@ A figure is an ordinary matplotlib figure that carries a description. It is show
 import hashlib
 import html
 import io
+import numbers
 import re
+import warnings
 from typing import NamedTuple
 from xml.etree import ElementTree
 
@@ -16,7 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from cycler import cycler
 from IPython.display import display
-from matplotlib import ticker
+from matplotlib import cbook, ticker
 from PIL import Image
 
 # Ink and its two weaker shades become currentColor at these opacities.
@@ -65,7 +67,7 @@ def describe(fig, text):
         raise TypeError(f"describe: fig is {_kind(fig)}; expected a matplotlib figure, as in describe(fig, \"what is seen\").")
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"describe: text is {text!r}; expected a sentence or two that say what is seen in the figure.")
-    fig.description = " ".join(text.split())
+    fig.description = re.sub(r"[ \t\r\n]+", " ", text).strip(" ")  # no-break spaces stay
     return fig
 
 
@@ -105,6 +107,9 @@ def description(fig, caller):
 
 def axes(xlabel="", ylabel="", *, xlim=None, ylim=None, ylog=False):
     """A figure with one pair of axes, its labels upright: `fig, ax = axes("lag", "norm", ylim=(1e-12, 1), ylog=True)`."""
+    for name, limits in (("xlim", xlim), ("ylim", ylim)):
+        if limits is not None and np.shape(limits) != (2,):
+            raise TypeError(f"axes: {name} is {limits!r}; expected two numbers, as in {name}=(0, 60).")
     fig, ax = plt.subplots(figsize=(WIDTH, HEIGHT))
     if ylog:
         log_ticks(ax)
@@ -143,6 +148,8 @@ def baseline(ax, y, label):
 def ink(colour):
     """The matplotlib colour of a name of the course: "blue", "vermillion", "green", "purple", "ochre", "ink", "muted", "faint"."""
     known = COLOURS | {"ink": INK, "muted": MUTED, "faint": FAINT}
+    if not isinstance(colour, str):
+        raise TypeError(f"ink: colour is {colour!r}, {_kind(colour)}; expected a name of the course: {', '.join(known)}.")
     if colour not in known:
         raise ValueError(f"ink: colour is {colour!r}; expected one of {', '.join(known)}.")
     return known[colour]
@@ -150,6 +157,8 @@ def ink(colour):
 
 def log_ticks(ax, axis="y"):
     """Makes an axis ("x" or "y") logarithmic, with ticks written 0.1, 1, 10, 10², 10⁻¹²."""
+    if axis not in ("x", "y"):
+        raise ValueError(f"log_ticks: axis is {axis!r}; expected \"x\" or \"y\".")
     getattr(ax, f"set_{axis}scale")("log")
     line = getattr(ax, f"{axis}axis")
     line.set_major_locator(ticker.LogLocator(numticks=7))
@@ -164,7 +173,7 @@ def power(n):
 
 def number(value, digits=2):
     """A number as it is printed in words and labels, to so many significant digits: 0.9, −1.5, 4 × 10⁻⁵ (its spaces don't break)."""
-    word = format(float(value), f".{digits}g")
+    word = format(float(value) + 0.0, f".{digits}g")  # −0.0 is 0
     mantissa, _, exponent = word.partition("e")
     if exponent and 0 < int(exponent) < 6:  # 1e+03 is 1000
         word = format(float(word), ".0f")
@@ -175,6 +184,8 @@ def number(value, digits=2):
 
 def superscript(n):
     """An integer in Unicode superscripts: superscript(-12) is "⁻¹²"."""
+    if not isinstance(n, numbers.Integral):
+        raise TypeError(f"superscript: n is {n!r}, {_kind(n)}; expected an integer, as in superscript(-12).")
     return str(n).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
@@ -252,7 +263,8 @@ def draw(fig):
     """Draws a figure as cleaned SVG: no prolog, metadata or fonts, inks that follow the page, coordinates to a tenth."""
     _place_labels(fig)
     file = io.BytesIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "path.simplify": True}):
+    with matplotlib.rc_context({"svg.fonttype": "none", "path.simplify": True}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the letters are the page's, not matplotlib's
         fig.savefig(file, format="svg", transparent=True, bbox_inches=None,
                     metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     root = ElementTree.fromstring(file.getvalue())
@@ -269,13 +281,21 @@ def png(fig):
     _place_labels(fig)
     plain = {text: text.get_text() for text in fig.findobj(matplotlib.text.Text)}
     for text, words in plain.items():
-        text.set_text(SHIFTED.sub(lambda part: f"${part[0][0]}{{\\mathregular{{{part[0][1:].strip('{}')}}}}}$", words))
+        text.set_text("\n".join(map(_in_mathtext, words.split("\n"))))
     raw, file = io.BytesIO(), io.BytesIO()
     fig.savefig(raw, format="png", dpi=84, facecolor="white", transparent=False, bbox_inches=None)
     for text, words in plain.items():
         text.set_text(words)
     Image.open(raw).convert("RGB").quantize(48, dither=Image.Dither.NONE).save(file, format="PNG", optimize=True)
     return file.getvalue()
+
+
+def _in_mathtext(row):
+    """A row of words with its lowered and raised letters as matplotlib writes them; rows that hold mathtext stay."""
+    if cbook.is_math_text(row) or not SHIFTED.search(row):
+        return row
+    row = re.sub(r"(?<!\\)\$", r"\\$", row)
+    return SHIFTED.sub(lambda part: f"${part[0][0]}{{\\mathregular{{{part[0][1:].strip('{}')}}}}}$", row)
 
 
 def with_ids(page):
@@ -363,7 +383,10 @@ def _elements(parent, definitions, used):
                 yield from inner
         elif tag == "text":
             words = "".join(element.itertext()).strip()
-            if words:
+            spans = "".join(_span(span) for span in element if _tag(span) == "tspan")
+            if spans:  # mathtext: every letter has its place
+                yield f"<text{_attributes(element, definitions, used)}>{spans}</text>"
+            elif words:
                 yield f"<text{_attributes(element, definitions, used)}>{_shifted(html.escape(words, quote=False))}</text>"
         else:
             if tag == "path" and _invisible(element):
@@ -371,6 +394,16 @@ def _elements(parent, definitions, used):
             if tag == "use" and _invisible(definitions[element.get(XLINK)[1:]]):
                 continue
             yield f"<{tag}{_attributes(element, definitions, used)}/>"
+
+
+def _span(span):
+    """A letter or more of mathtext, at their places and in their size and style; their colour is that of the group around them."""
+    places = "".join(f" {name}='{' '.join(_number(float(part)) for part in span.get(name).split())}'" for name in ("x", "y") if span.get(name))
+    style = _style(span)
+    slanted = re.search("italic|oblique", style.get("font-style", "") + style.get("font", ""))
+    inks = _inks({name: value for name, value in style.items() if name in ("font", "font-size", "font-weight")})
+    look = "".join(f" {name}='{value}'" for name, value in inks.items()) + (" font-style='italic'" if slanted else "")
+    return f"<tspan{places}{look}>{html.escape(span.text or '', quote=False)}</tspan>"
 
 
 def _invisible(path):
