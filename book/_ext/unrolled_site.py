@@ -16,6 +16,7 @@ from pathlib import Path
 from textwrap import shorten
 
 import colab
+from address import parse
 from bs4 import BeautifulSoup
 from docutils import nodes
 from py_mini_racer import MiniRacer
@@ -187,7 +188,7 @@ def is_notebook(app, page):
 def prepare_page(app, page, template, context, doctree):
     """Give the template what it needs beyond what Sphinx gives it."""
     options = app.config.html_theme_options
-    address, branch = options["repository_url"], options["repository_branch"]
+    url = options["repository_url"]
 
     def asset(name):
         source = STATIC / name
@@ -197,7 +198,7 @@ def prepare_page(app, page, template, context, doctree):
     context["asset"] = asset
     context["contents"] = lambda: mark(context["toctree"](collapse=False, maxdepth=1, titles_only=True, includehidden=True))
     context["headings"] = headings(context.get("toc"))
-    context["address"] = address
+    context["address"] = url
     context["metatags"] = re.sub(r'<meta name="viewport"[^>]*>', "", context.get("metatags") or "").strip()
     if 'name="description"' not in context["metatags"]:
         context["metatags"] += describe(doctree)
@@ -205,8 +206,7 @@ def prepare_page(app, page, template, context, doctree):
     context["notebook"] = is_notebook(app, page)
     if context["notebook"]:
         path = app.env.doc2path(page, base=False)
-        colab = options["launch_buttons"]["colab_url"]
-        context["colab"] = f"{colab}/github/{address.split('github.com/')[1]}/blob/{branch}/{path}"
+        context["colab"] = parse(url).colab(path, options["repository_branch"])
         context["download"] = Path(path).name
     if "body" in context:
         context["body"] = tidy(context["body"])
