@@ -385,10 +385,6 @@ def figure(page, title, settings, body):
     return f"{text}\n\n{caption(page, settings['name'], body)}"
 
 
-def formula(page, title, settings, body):
-    return equation(page, f"{title}\n{body}", settings.get("label", ""))
-
-
 def listing(page, title, settings, body):
     return f"```{title}\n{body}\n```"
 
@@ -402,7 +398,6 @@ DIRECTIVES = {
     "exercise": partial(statement, "exercise"),
     "figure": figure,
     "image": image,
-    "math": formula,
     "prf:proof": proof,
     "solution": solution,
 }
@@ -411,8 +406,8 @@ DIRECTIVES = {
 def directive(page, info, content, in_quote):
     """A directive in plain Markdown."""
     match = re.fullmatch(r"\{([\w:.+-]+)\}\s*(.*)", info.strip())
-    if match is None or match[1] not in DIRECTIVES:
-        raise Unplain(f"the directive {info.strip()!r} has no plain form; there is one for {', '.join(sorted(DIRECTIVES))}")
+    if match is None or match[1] not in (known := {*DIRECTIVES, "math"}):
+        raise Unplain(f"the directive {info.strip()!r} has no plain form; there is one for {', '.join(sorted(known))}")
     settings, body = options(content)
     if match[1] == "math":
         return equation(page, f"{match[2]}\n{body}", settings.get("label", ""), in_quote)
