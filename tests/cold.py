@@ -18,6 +18,10 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+import notebooks  # noqa: E402
+
 OURS = {"unrolled", "jaxtyping", "wadler-lindig"}
 TEXTS = ("text/plain", "text/markdown", "text/latex")
 
@@ -79,26 +83,20 @@ def environment(folder, source, url):
 
 def run(path):
     """Run a notebook in the environment of this interpreter and store what came out. Called in Colab's environment."""
-    import nbformat
-    from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
 
-    notebook = nbformat.read(path, as_version=4)
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-    place, quiet = {"metadata": {"path": str(Path(path).parent)}}, ["--log-level=ERROR"]
+    path = Path(path)
     try:
-        NotebookClient(notebook, timeout=600, kernel_name="python3", resources=place, extra_arguments=quiet).execute()
+        notebook = notebooks.execute(notebooks.read(path), path.parent, static=os.environ.get("UNROLLED_STATIC") == "1")
     except CellExecutionError as problem:
         sys.exit(re.sub(r"\x1b\[[\d;]*m", "", str(problem)))
-    nbformat.write(notebook, path)
+    path.write_text(notebooks.text(notebook), encoding="utf-8")
 
 
 def texts(cell):
     """The texts that a code cell shows: streams, and every output's plain forms."""
     shown = []
-    for output in cell.outputs:
+    for output in notebooks.joined(cell.outputs):
         if output.output_type == "stream":
             shown.append((output.name, output.text))
         else:
@@ -115,28 +113,15 @@ def differences(stored, fresh):
         if number == 1:
             is_same = "".join(text for _, text in now).endswith("".join(text for _, text in was))
         else:
-            is_same = joined(was) == joined(now)
+            is_same = was == now
         if not is_same:
             messages.append(f"code cell {number} ({old['id']})\n  stored: {was}\n  here:   {now}")
     return messages
 
 
-def joined(shown):
-    """The texts with neighbouring pieces of one stream put together."""
-    result = []
-    for kind, text in shown:
-        if result and kind in ("stdout", "stderr") and result[-1][0] == kind:
-            result[-1] = (kind, result[-1][1] + text)
-        else:
-            result.append((kind, text))
-    return result
-
-
 def main(venv, constraints):
-    sys.path.insert(0, str(ROOT / "book" / "_ext"))
     import address
     import colab
-    import notebooks
 
     python = str(Path(venv).absolute() / "bin" / "python")
     subprocess.run([python, "-m", "pip", "--disable-pip-version-check", "uninstall", "--quiet", "--yes", *sorted(OURS)],

@@ -88,16 +88,16 @@ def read(path):
         raise ValueError(f"{path} is not a notebook: {problem}") from problem
 
 
-def execute(notebook, folder):
-    """The notebook with the outputs of a fresh kernel, run from the first cell to the last in static mode."""
+def execute(notebook, folder, static=True):
+    """The notebook with the outputs of a fresh kernel, run from the first cell to the last; in static mode, as it is stored."""
     from nbclient import NotebookClient
 
-    os.environ["UNROLLED_STATIC"] = "1"
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     place, quiet = {"metadata": {"path": str(folder)}}, ["--log-level=ERROR"]
-    NotebookClient(notebook, timeout=60 * MINUTES, kernel_name="python3", resources=place, extra_arguments=quiet).execute()
+    NotebookClient(notebook, timeout=60 * MINUTES, kernel_name="python3", resources=place, extra_arguments=quiet).execute(
+        env={**os.environ, "UNROLLED_STATIC": "1" if static else "0"})
     return notebook
 
 
