@@ -23,12 +23,7 @@ from unrolled import plots
 from unrolled.explore import explore, texts
 
 
-@pytest.fixture(autouse=True)
-def style():
-    with matplotlib.rc_context():
-        plots.use_style()
-        yield
-    assert not plt.get_fignums(), "a figure was left open"
+pytestmark = pytest.mark.usefixtures("style")
 
 
 @pytest.fixture

@@ -20,12 +20,7 @@ from unrolled import plots
 DARK_PAGE = "#121212"
 
 
-@pytest.fixture(autouse=True)
-def style():
-    with matplotlib.rc_context():
-        plots.use_style()
-        yield
-    assert not plt.get_fignums(), "a test left a figure open"
+pytestmark = pytest.mark.usefixtures("style")
 
 
 @pytest.fixture
