@@ -1,0 +1,268 @@
+"""The frame of the checks: how an answer is called, compared and refused, and what a student reads."""
+
+import functools
+import json
+import re
+import types
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from unrolled import vanilla_rnn
+from unrolled.checks import Check, Wrong, calls, check
+from unrolled.checks.compare import difference, same
+
+ROOT = Path(__file__).resolve().parents[1]
+ALLOWED = {"tasks", "vanilla_rnn.init"}
+
+
+@check(lambda rng: [(rng.normal(size=T).astype(np.float32), 2) for T in (4, 1)], allowed=ALLOWED)
+def scaled(inputs, outputs):
+    x, factor = inputs
+    return difference(outputs, factor * x, "y (T)", {"the factor is added": lambda: factor + x})
+
+
+# ---------------------------------------------------------------- a check
+
+
+def test_a_right_answer_passes(capsys):
+    scaled(lambda x, factor: factor * x)
+    assert capsys.readouterr().out == "scaled: visible checks passed.\n"
+    scaled(lambda x, factor: factor * x, hidden=True)
+    assert capsys.readouterr().out == "scaled: hidden checks passed.\n"
+
+
+def test_a_wrong_answer_is_named_and_passes_nothing(capsys):
+    with pytest.raises(Wrong, match="^scaled: the factor is added$"):
+        scaled(lambda x, factor: factor + x)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_student_reads_the_message_alone():
+    assert Wrong("W is transposed.")._render_traceback_() == ["Not yet. W is transposed."]
+
+
+def test_a_later_case_is_described():
+    with pytest.raises(Wrong, match=r"\(1 of the cases passed; here the inputs are \(1,\), 2\.\)"):
+        scaled(lambda x, factor: factor * x if len(x) > 1 else x)
+
+
+def test_an_error_in_the_answer_stays_the_students_own():
+    def unfinished(x, factor):
+        raise NotImplementedError("scaled: write y, (T,).")
+
+    with pytest.raises(NotImplementedError, match="write y"):
+        scaled(unfinished)
+
+
+def test_visible_cases_are_the_same_for_all_and_hidden_ones_follow_the_seed(monkeypatch):
+    assert same(scaled.draw(), scaled.draw()) and same(scaled.draw("autumn"), scaled.draw("autumn"))
+    assert not same(scaled.draw(), scaled.draw("autumn")) and not same(scaled.draw("autumn"), scaled.draw("spring"))
+    seen = []
+
+    def spy(x, factor):
+        seen.append(np.asarray(x))
+        return factor * x
+
+    monkeypatch.setenv("UNROLLED_SEED", "autumn")
+    scaled(spy, hidden=True)
+    assert same(seen, [x for x, _ in scaled.draw("autumn")])
+
+
+def test_checks_of_one_seed_differ():
+    other = scaled._replace(name="other")
+    assert not same(scaled.draw("autumn"), other.draw("autumn"))
+
+
+def test_the_judge_sees_double_precision():
+    kinds = []
+
+    def judge(inputs, outputs):
+        kinds.append((inputs[0].dtype, outputs.dtype, type(inputs[1])))
+        return ""
+
+    Check("spy", scaled.cases, judge, frozenset())(lambda x, factor: x)
+    assert set(kinds) == {(np.dtype("float64"), np.dtype("float64"), int)}
+
+
+# ---------------------------------------------------------------- what a function may be and return
+
+
+def given(function, call=calls.value, allowed=ALLOWED, forbidden=frozenset(), inputs=(np.ones(3, np.float32),)):
+    return calls.perform(call, function, inputs, allowed, forbidden)
+
+
+@pytest.mark.parametrize("result, words", [
+    (None, "is None. Does the function end with `return`"),
+    ([1.0], "is a list. Expected an array"),
+    ("0.5", "is of type str. Expected an array"),
+    ((jnp.ones(2), None), r"result\[1\] is None"),
+    (vanilla_rnn.Params(None, 1, 2), r"result\.W is None"),
+    ({"W": "x"}, r"result\['W'\] is of type str"),
+    (np.array([1j]), "dtype complex128. Expected real numbers"),
+    (np.array([None]), "dtype object. Expected real numbers"),
+])  # fmt: skip
+def test_what_is_no_array_is_named(result, words):
+    with pytest.raises(Wrong, match=words):
+        given(lambda x: result)
+
+
+@pytest.mark.parametrize("result", [1, 0.5, True, np.float64(2), np.ones(2), jnp.ones(2, jnp.bfloat16), {"a": (1, np.zeros(2))}])
+def test_arrays_of_any_kind_are_taken(result):
+    assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(given(lambda x: result)))
+
+
+def test_a_call_in_place_of_a_function_is_named():
+    with pytest.raises(Wrong, match="Give its name without brackets"):
+        given(jnp.ones(3))
+
+
+def test_arrays_arrive_as_those_of_jax():
+    assert isinstance(given(lambda x: float(isinstance(x, jax.Array))), np.ndarray)
+    assert given(lambda x: float(isinstance(x, jax.Array))) == 1
+
+
+# ---------------------------------------------------------------- what a function may use
+
+
+def direct(x):
+    return vanilla_rnn.unroll(None, x, x)
+
+
+def helper(x):
+    return direct(x)
+
+
+def by_gradient(x):
+    return jax.grad(jnp.sum)(x)
+
+
+def deep(x):
+    return jax.vmap(lambda row: (lambda: jax.lax.map(jax.grad(jnp.sin), row))())(x)
+
+
+closed_over = (lambda unroll: lambda x: unroll(None, x, x))(vanilla_rnn.unroll)
+
+
+@pytest.mark.parametrize("function", [vanilla_rnn.unroll, direct, helper, jax.jit(helper), functools.partial(helper), closed_over,
+                                      functools.partial(vanilla_rnn.unroll, None), lambda x, unroll=vanilla_rnn.unroll: x])  # fmt: skip
+def test_a_function_of_the_package_that_answers_is_refused(function):
+    with pytest.raises(Wrong, match=r"unrolled\.vanilla_rnn\.unroll answers in your place"):
+        given(function)
+
+
+@pytest.mark.parametrize("function", [by_gradient, jax.jit(by_gradient), jax.grad(jnp.sum), deep])
+def test_a_forbidden_function_is_refused_and_allowed_elsewhere(function):
+    if function is not deep:
+        given(function)
+    with pytest.raises(Wrong, match="grad answers in your place|asks for it by hand"):
+        given(function, forbidden=calls.AUTODIFF)
+
+
+def test_allowed_names_pass():
+    key = jax.random.key(0)
+    assert given(lambda x: vanilla_rnn.init(key, 2, 3).W).shape == (3, 3)
+
+
+# ---------------------------------------------------------------- the traced call
+
+
+def shapes(function, *inputs):
+    return {tuple(int(n) for n in row if n >= 0) for row in calls.traced(function, *map(jnp.asarray, inputs))[1]}
+
+
+def test_the_traced_call_sees_into_loops_and_compiled_functions():
+    def loop(x):
+        inner = jax.jit(lambda row: jnp.outer(row, row).sum(axis=0))
+        return jax.lax.scan(lambda carry, row: (carry + inner(row), 0.0), jnp.zeros(3), x)[0]
+
+    found = shapes(loop, np.ones((5, 3), np.float32))
+    assert (3, 3) in found and (3,) in found
+    assert (3, 3) not in shapes(lambda x: x @ jnp.ones(3), np.ones((5, 3), np.float32))
+
+
+def test_a_function_that_cannot_be_traced_is_told_why():
+    with pytest.raises(Wrong, match="jnp in place of NumPy"):
+        given(lambda x: np.asarray(x) + 1, call=calls.traced)
+    with pytest.raises(Wrong, match="Python numbers"):
+        given(lambda x: float(x[0]), call=calls.traced)
+
+
+# ---------------------------------------------------------------- words for a difference
+
+RIGHT = np.array([[1.0, 2.0], [3.0, 5.0], [8.0, 13.0], [21.0, 34.0]])
+SQUARE = np.array([[1.0, 2.0], [3.0, 5.0]])
+
+
+@pytest.mark.parametrize("given, right, words", [
+    (RIGHT + 1e-5, RIGHT, "^$"),
+    (RIGHT.astype(np.float32), RIGHT, "^$"),
+    (RIGHT + 0.1, RIGHT, "right shape and wrong values"),
+    (-RIGHT, RIGHT, "wrong sign"),
+    (0.25 * RIGHT, RIGHT, "is 0.25 times the right one"),
+    (SQUARE.T, SQUARE, "transposed"),
+    (RIGHT.T, RIGHT, r"shape \(2, 4\). Expected \(4, 2\). It may be transposed"),
+    (RIGHT[:3], RIGHT, "one entry too few"),
+    (RIGHT[None], RIGHT, "axis of length 1"),
+    (RIGHT[::-1], RIGHT, "runs backwards"),
+    (np.concatenate([RIGHT[:1], RIGHT[:-1]]), RIGHT, "one step late"),
+    (np.concatenate([RIGHT[1:], RIGHT[-1:]]), RIGHT, "one step early"),
+    (0 * RIGHT, RIGHT, "zero everywhere"),
+    (RIGHT * np.array([1, np.nan]), RIGHT, "not a number"),
+    (RIGHT * np.array([1, np.inf]), RIGHT, "infinite"),
+    (RIGHT * np.array([[1], [1], [2], [1.5]]), RIGHT, "right in its first 2 of 4 rows"),
+    (RIGHT * np.array([[2], [1.5], [1], [1]]), RIGHT, "right in its last 2 of 4 rows"),
+])  # fmt: skip
+def test_a_difference_is_named(given, right, words):
+    found = difference(calls.arrays(given), right, "y (T, K)")
+    assert re.search(words, found)
+
+
+def test_the_form_of_several_results_is_named():
+    pair = (RIGHT, RIGHT[0])
+    names = "y (T, K); h (H)"
+    assert difference(pair, pair, names) == ""
+    assert "returned one array. Expected 2 results" in difference(RIGHT, pair, names)
+    assert "another order" in difference(pair[::-1], pair, names)
+    assert difference((RIGHT, 2 * RIGHT[0]), pair, names) == "h is 2 times the right one in every entry. y is right."
+
+
+def test_mistakes_are_tried_in_order_and_only_when_needed():
+    def never():
+        raise AssertionError("a mistake was computed for a right answer")
+
+    assert difference(RIGHT, RIGHT, "y (T, K)", {"never": never}) == ""
+    assert difference(-RIGHT, RIGHT, "y (T, K)", {"first": lambda: 0 * RIGHT, "second": lambda: -RIGHT, "third": lambda: -RIGHT}) == "second"
+
+
+def test_infinite_values_can_be_right():
+    assert difference(np.array([np.inf, 1.0]), np.array([np.inf, 1.0]), "y (T)") == ""
+    assert difference(np.array([-np.inf, 1.0]), np.array([np.inf, 1.0]), "y (T)") != ""
+    assert difference(np.array(np.nan), np.array(np.nan), "the norm ()") == ""
+
+
+# ---------------------------------------------------------------- the example of CONTRIBUTING.md
+
+
+def blocks(title, until, kind):
+    """The code blocks of one kind in a section of CONTRIBUTING.md."""
+    section = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split(f"\n## {title}\n")[1].split(f"\n## {until}\n")[0]
+    return re.findall(rf"(?ms)^```{kind}\n(.*?)\n```$", section)
+
+
+def test_smallest_exercise_and_check(capsys):
+    (source,) = blocks("The smallest check", "Editing a notebook", "python")
+    notebook = {"jnp": jnp, "check": types.SimpleNamespace()}
+    exec(source, vars(notebook["check"]))
+    solution, number, checks = blocks("The smallest exercise", "The smallest check", "python")
+    for cell in (solution, number, checks):
+        exec(cell, notebook)
+    assert capsys.readouterr().out.splitlines() == ["1 3 6", "running_sum: visible checks passed.", "running_sum: hidden checks passed."]
+    for words, answer in {"sum of all entries": lambda x: jnp.full(len(x), x.sum()), "left out": lambda x: jnp.cumsum(x) - x}.items():
+        with pytest.raises(Wrong, match=words):
+            notebook["check"].running_sum(answer)
+    kinds = [json.loads(block)["nbgrader"] for block in blocks("The smallest exercise", "The smallest check", "json")]
+    assert [(kind["solution"], kind["locked"], kind["grade"]) for kind in kinds] == [(True, False, False), (False, True, False), (False, True, True)]
