@@ -88,7 +88,7 @@ def arrays(result: Any, place: str = "") -> Any:
     """
     if isinstance(result, dict):
         return {name: arrays(part, f"{place}[{name!r}]") for name, part in result.items()}
-    if isinstance(result, tuple):
+    if isinstance(result, (tuple, list)):
         names = getattr(result, "_fields", None) or range(len(result))
         return tuple(arrays(part, f"{place}.{name}" if isinstance(name, str) else f"{place}[{name}]") for name, part in zip(names, result))
     if isinstance(result, (bool, int, float, np.generic, np.ndarray, jax.Array)):
@@ -97,9 +97,7 @@ def arrays(result: Any, place: str = "") -> Any:
             return result if result.dtype.kind in "biuf" else result.astype(np.float32)
         raise Wrong(f"the result{place} is an array of dtype {result.dtype}. Expected real numbers.")
     if result is None:
-        raise Wrong(f"the result{place} is None. Does the function end with `return`?")
-    if isinstance(result, list):
-        raise Wrong(f"the result{place} is a list. Expected an array: put its parts together with jnp.stack or jnp.array.")
+        raise Wrong(f"the result{place} is None. Does the function end with `return`, on every way through it?")
     raise Wrong(f"the result{place} is of type {type(result).__name__}. Expected an array.")
 
 
@@ -133,10 +131,21 @@ def _makes(maker: Callable, found: Any) -> bool:
         if code and code.co_filename == source and code.co_qualname.startswith(f"{maker.__name__}.<locals>"):
             return True
         inner = [getattr(layer, "__wrapped__", None)]
-        if code and f"{os.sep}jax{os.sep}_src{os.sep}" in code.co_filename:
-            inner += [cell.cell_contents for cell in layer.__closure__ or () if cell != types.CellType()]
-        layers += [part for part in inner if callable(part) and part not in layers]
+        if isinstance(layer, types.FunctionType) and f"{os.sep}jax{os.sep}_src{os.sep}" in code.co_filename:
+            inner += _held(layer)
+        layers += [part for part in inner if callable(part) and not any(part is other for other in layers)]
     return False
+
+
+def _held(function: types.FunctionType) -> list:
+    """What a function holds from the function that it was defined in."""
+    found = []
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # not assigned yet
+            continue
+    return found
 
 
 def _name(found: Any) -> str:
@@ -159,8 +168,7 @@ def _used(found: Any, home: dict) -> list:
     for code in codes:
         names |= set(code.co_names)
         codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    cells = [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]
-    used = [notebook[name] for name in names if name in notebook] + cells + list(function.__defaults__ or ())
+    used = [notebook[name] for name in names if name in notebook] + _held(function) + list(function.__defaults__ or ())
     for module in used:  # and what is reached through modules, as in jax.lax.scan
         if isinstance(module, types.ModuleType):
             used += [part for name, part in vars(module).items() if name in names and not any(part is other for other in used)]
