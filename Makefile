@@ -12,9 +12,11 @@ pip = -m pip install --quiet --quiet --no-input
 nbval = --nbval --nbval-current-env --nbval-cell-timeout 120 --nbval-sanitize-with tests/nbval.cfg
 fast = -m "not browser and not site and not slow"
 chapters = $(wildcard book/[0-9]*.ipynb)
+masters = $(wildcard labs/source/lab[0-9]*/lab[0-9]*.ipynb)
+labs = $(notdir $(basename $(masters)))
 site_sources = _config.yml _toc.yml $(shell find book/_ext book/_static -type f -not -name '*.pyc')
 
-.PHONY: help book serve test test-fast execute colab test-colab test-newest repo clean
+.PHONY: help book serve test test-fast execute release colab test-colab test-newest repo clean
 .DELETE_ON_ERROR:
 
 help:
@@ -22,10 +24,11 @@ help:
 	@echo 'make serve        build the site and serve it at http://localhost:8000/'
 	@echo 'make test         everything that must hold'
 	@echo 'make test-fast    what to run before each commit'
-	@echo 'make execute      run the chapters and store their outputs'
-	@echo 'make colab        make the Colab copies of the chapters in $(DEST) (DEST=folder)'
-	@echo 'make test-colab   the chapters and the fast tests on the versions of Colab, from nothing'
-	@echo 'make test-newest  chapter 1 and the fast tests on the newest versions'
+	@echo 'make execute      run the chapters and the masters of the labs, and store their outputs'
+	@echo 'make release      make the student copies of the labs from their masters'
+	@echo 'make colab        make the Colab copies of chapters and labs in $(DEST) (DEST=folder)'
+	@echo 'make test-colab   chapters, labs and the fast tests on the versions of Colab, from nothing'
+	@echo 'make test-newest  chapter 1, lab 1 and the fast tests on the newest versions'
 	@echo 'make repo URL=…   point every link at another repository'
 	@echo 'make clean        remove what the other commands made, virtual environments included'
 	@echo
@@ -71,7 +74,10 @@ serve: book
 	@.venv/bin/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
 
 execute: .venv/installed
-	.venv/bin/python book/_ext/notebooks.py $(chapters)
+	.venv/bin/python book/_ext/notebooks.py $(chapters) $(masters)
+
+release: .venv/installed
+	cd labs && for lab in $(labs); do ../.venv/bin/nbgrader generate_assignment $$lab --force --no-db --log-level=ERROR || exit 1; done
 
 colab: book
 	.venv/bin/python book/_ext/colab.py $(DEST)
@@ -83,7 +89,7 @@ repo: $(if $(URL),.venv/installed)
 
 test: book
 	CHROMIUM="$$(.venv/bin/python tests/browser.py)" && export CHROMIUM && \
-	.venv/bin/python -m pytest $(nbval) tests $(chapters)
+	.venv/bin/python -m pytest $(nbval) tests $(chapters) $(masters)
 
 test-fast: .venv/installed
 	.venv/bin/python -m pytest $(fast)
@@ -93,7 +99,7 @@ test-colab: book .venv-colab/installed
 	.venv-colab/bin/python -m pytest $(fast)
 
 test-newest: .venv-newest/installed
-	.venv-newest/bin/python -m pytest $(nbval) $(fast) tests $(firstword $(chapters))
+	.venv-newest/bin/python -m pytest $(nbval) $(fast) tests $(firstword $(chapters)) $(firstword $(masters))
 
 clean:
 	rm -rf _build .venv .venv-colab .venv-newest

@@ -1,12 +1,15 @@
-"""Run the chapters as a learner does in Colab: nothing of ours installed, Run all.
+"""Run the chapters and labs as a learner does in Colab: nothing of ours installed, Run all.
 
     python tests/cold.py .venv-colab tests/constraints/colab.txt
 
 The environment holds exactly what Colab brings. The Colab copies are made from a clone of this repository, and their
-install line is really executed: git is told to take the repository's address from the clone. Every copy is run twice,
-as it stands, and in static mode, where its texts must be the stored ones. In the end nothing that Colab brought may
-have another version.
+install line is really executed: git is told to take the repository's address from the clone. Every copy of a chapter is
+run twice, as it stands, and in static mode, where its texts must be the stored ones. A lab's copy is run as it stands, up
+to its first stub, and with the solutions of its master, where its texts must be the master's. In the end nothing that
+Colab brought may have another version.
 """
+
+import ast
 
 import os
 import re
@@ -82,15 +85,16 @@ def environment(folder, source, url):
 
 
 def run(path):
-    """Run a notebook in the environment of this interpreter and store what came out. Called in Colab's environment."""
+    """Run a notebook in the environment of this interpreter and store what came out, up to an error. Called in Colab's environment."""
     from nbclient.exceptions import CellExecutionError
 
-    path = Path(path)
+    path, notebook, words = Path(path), notebooks.read(path), 0
     try:
-        notebook = notebooks.execute(notebooks.read(path), path.parent, static=os.environ.get("UNROLLED_STATIC") == "1")
+        notebooks.execute(notebook, path.parent, static=os.environ.get("UNROLLED_STATIC") == "1")
     except CellExecutionError as problem:
-        sys.exit(re.sub(r"\x1b\[[\d;]*m", "", str(problem)))
+        words = re.sub(r"\x1b\[[\d;]*m", "", str(problem))
     path.write_text(notebooks.text(notebook), encoding="utf-8")
+    sys.exit(words)
 
 
 def texts(cell):
@@ -119,6 +123,68 @@ def differences(stored, fresh):
     return messages
 
 
+def execute(python, path, variables):
+    """Run a notebook in an environment: the notebook with its outputs, and what stopped it, or ""."""
+    answer = subprocess.run([python, __file__, "--run", str(path)], env=variables, cwd=path.parent, capture_output=True, text=True)
+    return notebooks.read(path), answer.stderr if answer.returncode else ""
+
+
+def stub(notebook):
+    """What the first stub of a student copy says."""
+    source = next(cell.source for cell in notebook.cells if cell.cell_type == "code" and "raise NotImplementedError" in cell.source)
+    return ast.literal_eval(re.search(r"raise NotImplementedError(\(.*\))", source)[1])
+
+
+def stop(notebook):
+    """What is wrong with where a student copy stopped, or "": its first stub must say what to write, and all cells before it must run."""
+    wanted = stub(notebook)
+    for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
+        errors = [output for output in cell.outputs if output.output_type == "error"]
+        if errors and (errors[0].ename, errors[0].evalue) == ("NotImplementedError", wanted):
+            return ""
+        if errors or not cell.execution_count:
+            return f"cell {cell['id']} {f'ended with {errors[0].ename}: {errors[0].evalue}' if errors else 'did not run'}. Expected the stub's words: {wanted}"
+    return f"no cell met a stub. Expected its words: {wanted}"
+
+
+def solved(copy, master):
+    """A student copy with the solutions of its master, and the master's outputs but for what hidden tests say."""
+    answers = {cell["id"]: cell for cell in master.cells}
+    for cell in (cell for cell in copy.cells if cell.cell_type == "code"):
+        if cell.metadata.get("nbgrader", {}).get("solution"):
+            cell.source = answers[cell["id"]].source
+        cell.outputs = answers[cell["id"]].outputs
+        for output in cell.outputs:
+            if output.output_type == "stream":
+                output.text = re.sub(r"(?m)^\w+: hidden checks passed\.\n", "", output.text)
+    return copy
+
+
+def as_it_stands(path, master, python, variables):
+    """What is wrong with a copy's run as it stands, or "". A lab's is to stop at its first stub."""
+    fresh, problem = execute(python, path, variables)
+    if master:
+        wrong = stop(fresh)
+        return wrong and f"{wrong}\n{problem}"
+    return problem
+
+
+def as_stored(path, master, python, variables):
+    """What is wrong with a copy's run in static mode, whose texts are to be the stored ones, or "". A lab's runs with its solutions."""
+    stored = notebooks.read(path)
+    if master:
+        stored = solved(stored, notebooks.read(master))
+        path.write_text(notebooks.text(stored), encoding="utf-8")
+    fresh, problem = execute(python, path, {**variables, "UNROLLED_STATIC": "1"})
+    return problem or "\n".join(differences(stored, fresh))
+
+
+def master_of(path, folder):
+    """The master of the lab whose copy is at a path below a folder; None for a chapter's copy."""
+    place = path.relative_to(folder)
+    return ROOT / "labs" / "source" / Path(*place.parts[2:]) if place.parts[0] == "labs" else None
+
+
 def main(venv, constraints):
     import address
     import colab
@@ -136,16 +202,13 @@ def main(venv, constraints):
         commit = clone(folder / "clone")
         variables = environment(stand_in(folder / "stand_in"), folder / "clone", address.current().url)
         site = colab.load()
-        for static in (False, True):
-            for path in colab.make(folder / ("static" if static else "live"), commit, site):
+        for problem_of, way in ((as_it_stands, "as it stands"), (as_stored, "texts as stored")):
+            place = folder / problem_of.__name__
+            for path in colab.make(place, commit, site):
                 start = time.perf_counter()
-                stored = notebooks.read(path)
-                mode = {"UNROLLED_STATIC": "1"} if static else {}
-                if subprocess.run([python, __file__, "--run", str(path)], env={**variables, **mode}, cwd=folder).returncode:
-                    sys.exit(f"{path.name} does not run on Colab's versions.")
-                if static and (messages := differences(stored, notebooks.read(path))):
-                    sys.exit(f"{path.name} shows other texts on Colab's versions than the stored ones:\n" + "\n".join(messages))
-                print(f"{path.name}, {'texts as stored' if static else 'run as it stands'}: {time.perf_counter() - start:.0f} s")
+                if problem := problem_of(path, master_of(path, place), python, variables):
+                    sys.exit(f"{path.name}, {way}, on Colab's versions: {problem}")
+                print(f"{path.name}, {way}: {time.perf_counter() - start:.0f} s", flush=True)
     after = installed(python)
     changed = {key: after.get(key) for key in before if after.get(key) != before[key]}
     added = set(after) - set(before)

@@ -17,6 +17,7 @@ import address  # noqa: E402
 
 HERE = address.current()
 FORK = address.Address("Some-One", "a.fork")
+NOTEBOOKS = [*(ROOT / "book").glob("[0-9]*.ipynb"), *(ROOT / "labs").glob("source/*/*.ipynb"), *(ROOT / "labs").glob("release/*/*.ipynb")]
 STRANGER = address.Address("no-" + "body", "else" + "where")  # written out nowhere, so that the way back is exact
 
 
@@ -52,7 +53,7 @@ def test_everything_agrees_with_the_configuration():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert HERE.site in readme and HERE.install() in readme
     assert HERE.colab("book/01_vanilla_rnn.ipynb") in readme
-    for path in (ROOT / "book").glob("[0-9]*.ipynb"):
+    for path in NOTEBOOKS:
         assert HERE.install() in "".join(json.loads(path.read_text(encoding="utf-8"))["cells"][1]["source"]), path.name
 
 
@@ -69,6 +70,13 @@ def test_files_are_text_and_none_is_built_or_vendored():
     names = {str(path.relative_to(ROOT)) for path, _ in address.files()}
     assert {"_config.yml", "README.md", "pyproject.toml", ".ci/run", ".github/workflows/ci.yml", "book/_ext/address.py"} <= names
     assert not [name for name in names if name.startswith((".venv", ".git/", "_build")) or "katex" in name or name.endswith(".woff2")]
+
+
+def test_what_students_handed_in_is_not_touched(tmp_path):
+    for name in ("labs/submitted/a/lab", "labs/autograded/a/lab", "labs/feedback/a/lab", "labs/release/lab"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "lab.ipynb").write_text("{}")
+    assert [path.relative_to(tmp_path) for path, _ in address.files(tmp_path)] == [Path("labs/release/lab/lab.ipynb")]
 
 
 @pytest.fixture
@@ -89,6 +97,7 @@ def test_to_a_fork_and_back_gives_the_same_bytes(repository):
     before = contents(repository)
     changed = {str(path) for path in address.move(STRANGER, repository)}
     assert {"_config.yml", "README.md", "CITATION.cff", "pyproject.toml", "CONTRIBUTING.md"} <= changed
+    assert {str(path.relative_to(ROOT)) for path in NOTEBOOKS} <= changed and len(NOTEBOOKS) >= 3
     assert address.current(repository) == STRANGER
     assert not [path for path, text in address.files(repository) if address.mentions(text, HERE)]
     assert not [path for path, text in address.files(repository) if HERE.owner in text]

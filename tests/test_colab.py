@@ -1,4 +1,4 @@
-"""The Colab copies: each construct of MyST in plain Markdown, and the copies of the real chapters."""
+"""The Colab copies: each construct of MyST in plain Markdown, and the copies of the real chapters and labs."""
 
 import base64
 import re
@@ -194,6 +194,13 @@ def test_tags_fold_code_and_drop_outputs(page):
     assert other.source == "x" and other.outputs
 
 
+def test_what_grading_reads_is_kept(page):
+    marks = {"nbgrader": {"grade": True, "grade_id": "a", "points": 2}, "tags": ["setup"]}
+    cells = [nbformat.v4.new_code_cell("x", metadata=marks | {"other": 1}), nbformat.v4.new_markdown_cell("Words.", metadata=marks | {"other": 1}),
+             nbformat.v4.new_code_cell("x", metadata={"tags": ["remove-cell"]})]  # fmt: skip
+    assert [cell.metadata for cell in colab.convert(notebook_of(*cells), page, "abc").cells] == [marks, marks, {}]
+
+
 def test_install_line_names_the_commit(page):
     start = f'%pip install -q "unrolled @ git+{HERE.url}"'
     (cell,) = colab.convert(notebook_of(nbformat.v4.new_code_cell(start)), page, "0123abc").cells
@@ -223,16 +230,16 @@ def test_no_build_is_an_error(tmp_path):
         colab.load(tmp_path)
 
 
-# ---------------------------------------------------------------- the copies of the chapters
+# ---------------------------------------------------------------- the copies of chapters and labs
 
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory):
-    """The copies of all chapters, as (path, notebook)."""
+    """The copies of all chapters and labs, as (path in the repository, notebook)."""
     folder = tmp_path_factory.mktemp("colab")
-    paths = colab.make(folder, "0" * 40, colab.load())
-    assert [path.relative_to(folder) for path in paths] == [path.relative_to(ROOT) for path in colab.chapters()]
-    return [(path, nbformat.read(path, as_version=4)) for path in paths]
+    paths = [path.relative_to(folder) for path in colab.make(folder, "0" * 40, colab.load())]
+    assert [ROOT / path for path in paths] == [*colab.chapters(), *colab.labs()] and colab.chapters() and colab.labs()
+    return [(path, nbformat.read(folder / path, as_version=4)) for path in paths]
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +283,7 @@ def test_links_of_copies_resolve(copies, built):
 def test_numbers_of_copies_are_those_of_the_site(copies, built):
     base = address.current().site
     for path, notebook in copies:
-        site = built[f"{base}book/{path.stem}.html"].select_one("article")
+        site = built[f"{base}{path.with_suffix('.html')}"].select_one("article")
         text = "\n".join(text for _, text in texts(notebook))
         equations = {number.get_text().split(")")[0].strip("(# ") for number in site.select(".eqno")}
         heads = {re.sub(r"\s+", " ", head.get_text()).strip() for head in site.select(".proof .caption-number, .exercise .caption-number")}
@@ -288,13 +295,24 @@ def test_numbers_of_copies_are_those_of_the_site(copies, built):
 
 @pytest.mark.site
 def test_copies_keep_outputs_and_pin_the_install_line(copies):
-    for (_, copy), chapter in zip(copies, colab.chapters()):
-        original = [cell for cell in notebooks.read(chapter).cells if cell.cell_type == "code"]
+    for path, copy in copies:
+        original = [cell for cell in notebooks.read(ROOT / path).cells if cell.cell_type == "code"]
         code = [cell for cell in copy.cells if cell.cell_type == "code"]
         kept = [[] if colab.EMPTIED.intersection(cell.metadata.get("tags", [])) else cell.outputs for cell in original]
-        assert any(kept) and [cell.outputs for cell in code] == kept
+        assert any(kept) == (ROOT / path in colab.chapters()) and [cell.outputs for cell in code] == kept
         assert code[0].source.count("0" * 40) == 1
         assert all(a.source == b.source for a, b in zip(code[1:], original[1:]) if not b.metadata.get("tags"))
+
+
+@pytest.mark.site
+def test_copies_of_labs_are_the_student_copies_but_for_links_and_the_commit(copies):
+    for path, copy in (pair for pair in copies if ROOT / pair[0] in colab.labs()):
+        original = notebooks.read(ROOT / path)
+        assert [cell.id for cell in copy.cells] == [cell.id for cell in original.cells]
+        for mine, given in zip(copy.cells, original.cells):
+            assert mine.metadata.get("nbgrader") == given.metadata.get("nbgrader"), mine.id
+            assert not given.metadata.get("nbgrader") or mine.source == given.source, mine.id
+            assert re.sub(r"\]\([^)]*\)", "]", mine.source).replace("@" + "0" * 40, "") == re.sub(r"\]\([^)]*\)", "]", given.source), mine.id
 
 
 # ---------------------------------------------------------------- the run on Colab's versions
@@ -311,6 +329,50 @@ def test_cold_run_compares_texts_strictly_but_lets_the_installer_speak():
     assert cold.differences(stored, notebook("Note: restart.\nOn the CPU.\n", ["a\n", "b\n"])) == []
     assert len(cold.differences(stored, notebook("On the GPU.\n", ["a\nb\n"]))) == 1
     assert len(cold.differences(stored, notebook("On the CPU.\n", ["a\nc\n"]))) == 1
+
+
+def lab(*outputs, solution="raise NotImplementedError(\"f: return 'x', an array (T,).\")"):
+    """A lab of four code cells, as far as it ran; `outputs` has the outputs of each cell that did."""
+    ids, sources = ("start", "f", "number", "f-check"), ("runtime.start()", f"def f(x):\n    {solution}", "print(f(1))", "check.f(f)")
+    cells = [nbformat.v4.new_markdown_cell("Replace `raise NotImplementedError(...)`.")]
+    for place, (name, source) in enumerate(zip(ids, sources)):
+        ran = {"outputs": outputs[place], "execution_count": place + 1} if place < len(outputs) else {}
+        cells.append(nbformat.v4.new_code_cell(source, id=name, metadata={"nbgrader": {"solution": name == "f"}}, **ran))
+    return notebook_of(*cells)
+
+
+def stream(text):
+    return [nbformat.v4.new_output("stream", text=text)]
+
+
+def error(kind, words):
+    return [nbformat.v4.new_output("error", ename=kind, evalue=words, traceback=[])]
+
+
+@pytest.mark.parametrize("outputs, problem", [
+    ([[], [], error("NotImplementedError", "f: return 'x', an array (T,).")], None),
+    ([[], [], error("NotImplementedError", "")], "cell number ended with NotImplementedError: . Expected the stub's words: f: return 'x'"),
+    ([[], error("NameError", "f")], "cell f ended with NameError: f."),
+    ([[], []], "cell number did not run"),
+    ([[], [], [], []], "no cell met a stub"),
+])  # fmt: skip
+def test_cold_run_of_a_lab_stops_at_its_first_stub_and_nowhere_else(outputs, problem):
+    import cold
+
+    found = cold.stop(lab(*outputs))
+    assert found == "" if problem is None else problem in found
+
+
+def test_cold_run_of_a_solved_lab_expects_what_the_master_shows_but_for_hidden_tests():
+    import cold
+
+    master = lab([], [], stream("2\n"), stream("f: visible checks passed.\nf: hidden checks passed.\n"), solution="return x")
+    solved = cold.solved(lab(), master)
+    assert [cell.source for cell in solved.cells[1:]] == [cell.source for cell in master.cells[1:]]
+    assert cold.differences(solved, lab([], [], stream("2\n"), stream("f: visible checks passed.\n"))) == []
+    assert len(cold.differences(solved, lab([], [], stream("3\n"), stream("f: visible checks passed.\n")))) == 1
+    assert cold.master_of(Path("/x/labs/release/lab09/lab09.ipynb"), Path("/x")) == ROOT / "labs/source/lab09/lab09.ipynb"
+    assert cold.master_of(Path("/x/book/09.ipynb"), Path("/x")) is None
 
 
 def test_cold_run_tests_uncommitted_changes_as_a_commit(tmp_path, monkeypatch, capsys):

@@ -41,9 +41,9 @@ def text_cells(notebook):
 
 
 def words(cell):
-    """How many words a text cell has on the page, a formula counting as one and folded text as none."""
-    text = re.sub(r"(?ms)^(:{3,}|`{3,})\{dropdown\}.*?^\1$", "", cell.source)
-    text = re.sub(r"\]\([^)\s]*\)", "]", text)
+    """How many words a text cell has on the page, a formula counting as one, folded text and marks of a lab's regions as none."""
+    text = re.sub(r"(?ms)^(:{3,}|`{3,})\{dropdown\}.*?^\1$|<details>.*?</details>|^### (?:BEGIN|END) SOLUTION[^\n]*", "", cell.source)
+    text = re.sub(r"!\[[^]]*\]\([^)\s]*\)|\]\([^)\s]*\)", "]", text)
     return len(re.findall(r"[^\W_]+(?:[’'-][^\W_]+)*", re.sub(r"\$\$.*?\$\$|\$[^$]*\$|\{[\w:]+\}", " formula ", text, flags=re.DOTALL)))
 
 
@@ -58,7 +58,12 @@ def shown(output):
     return [output.get("text", "")] + [data[kind] for kind in ("text/plain", "text/markdown", "text/latex") if kind in data]
 
 
-def cleanliness(notebook):
+def longest(cell):
+    """The words that a text cell may have, or the lines of a code cell."""
+    return 160 if cell.cell_type == "markdown" else 25
+
+
+def cleanliness(notebook, longest=longest):
     """What is wrong with a notebook's cells, as sentences; each says which cell."""
     code = code_cells(notebook)
     if [cell.execution_count for cell in code] != list(range(1, len(code) + 1)):
@@ -68,15 +73,21 @@ def cleanliness(notebook):
     if "widgets" in notebook.metadata:
         yield "widget state in the metadata"
     for cell in text_cells(notebook):
-        if words(cell) > 160:
+        if words(cell) > longest(cell):
             yield f"{cell.id}: a text of {words(cell)} words"
         if cell.get("attachments"):
             yield f"{cell.id}: an attachment"
     for cell in code:
-        if (lines := len(cell.source.splitlines())) > 25:
+        if (lines := len(cell.source.splitlines())) > longest(cell):
             yield f"{cell.id}: code of {lines} lines"
         for output in cell.outputs:
             yield from (f"{cell.id}: {problem}" for problem in output_faults(output))
+
+
+def figures(notebook):
+    """What is wrong with a chapter's figures, as sentences."""
+    code = code_cells(notebook)
+    for cell in code:
         yield from (f"{cell.id}: {problem}" for problem in figure_faults(cell))
     names = [cell.metadata.get("mystnb", {}).get("figure", {}).get("name") for cell in code]
     if repeated := {name for name in names if name and names.count(name) > 1}:
@@ -95,10 +106,15 @@ def output_faults(output):
         for what, pattern in {"address": ADDRESS, "path": PATH, "raw float": RAW_FLOAT, "time": CLOCK}.items():
             if found := pattern.search(text):
                 yield f"{what} {found[0]!r} in an output"
+    if is_figure(output):
+        if not ALTERNATIVE.search(output.data.get("text/html", "")):
+            yield "a figure without an alternative text"
+        if len(output.data.get("text/plain", "")) < 20 or "image/png" not in output.data:
+            yield "a figure without a description or a picture"
 
 
 def figure_faults(cell):
-    """What a figure lacks; nothing for a cell without one."""
+    """What a chapter's figure lacks besides what every figure has; nothing for a cell without one."""
     figures = [output for output in cell.outputs if is_figure(output)]
     settings = cell.metadata.get("mystnb", {})
     name, caption = (settings.get("figure", {}).get(key, "") for key in ("name", "caption"))
@@ -112,10 +128,6 @@ def figure_faults(cell):
         yield f"a figure of the name {name!r}"
     if len(caption.split()) < 3:
         yield "a figure without a caption"
-    if not ALTERNATIVE.search(figures[0].data.get("text/html", "")):
-        yield "a figure without an alternative text"
-    if len(figures[0].data.get("text/plain", "")) < 20 or "image/png" not in figures[0].data:
-        yield "a figure without a description or a picture"
 
 
 def parts(notebook):
@@ -170,7 +182,7 @@ def test_there_is_a_chapter():
 def test_chapter_is_clean_and_whole(path):
     notebook = notebooks.read(path)
     nbformat.validate(notebook)
-    assert [*cleanliness(notebook), *parts(notebook), *substance(notebook)] == []
+    assert [*cleanliness(notebook), *figures(notebook), *parts(notebook), *substance(notebook)] == []
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
@@ -216,12 +228,12 @@ def executed(tmp_path_factory):
 
 
 def test_smallest_chapter_is_a_chapter(executed):
-    assert [*cleanliness(executed), *parts(executed)] == []
+    assert [*cleanliness(executed), *figures(executed), *parts(executed)] == []
     assert INTERACTIVE in executed.cells[5].outputs[0].data["text/html"]
 
 
 def test_smallest_figure_is_a_figure(tmp_path):
-    notebook = notebooks.normal(notebooks.execute(example("The smallest figure", "Editing a notebook"), tmp_path))
+    notebook = notebooks.normal(notebooks.execute(example("The smallest figure", "The smallest exercise"), tmp_path))
     (cell,) = notebook.cells
     assert list(figure_faults(cell)) == [] and list(output_faults(cell.outputs[0])) == []
 
@@ -286,7 +298,7 @@ FAULTS = {
 def test_each_fault_is_found(executed, fault):
     notebook = copy.deepcopy(executed)
     FAULTS[fault](notebook)
-    assert any(fault in found for found in [*cleanliness(notebook), *parts(notebook)])
+    assert any(fault in found for found in [*cleanliness(notebook), *figures(notebook), *parts(notebook)])
 
 
 # ---------------------------------------------------------------- the normal form

@@ -6,6 +6,7 @@ Build the site first: ``make book``. Pages are those that _toc.yml names, so tha
 import functools
 import gzip
 import http.server
+import io
 import json
 import re
 import sys
@@ -29,6 +30,8 @@ TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
 TEXTS = [TOC["root"]] + [chapter["file"] for part in TOC["parts"] for chapter in part["chapters"]]
 PAGES = [f"{name}.html" for name in TEXTS] + ["search.html"]
 CHAPTERS = [name for name in TEXTS if re.match(r"book/\d\d_", name)]
+LABS = [name for name in TEXTS if name.startswith("labs/")]
+NOTEBOOKS = CHAPTERS + LABS
 FRONT = f"{TOC['root']}.html"
 
 LIMIT = 700_000  # bytes of a first load, gzipped
@@ -73,7 +76,23 @@ def test_nothing_is_published_that_no_page_uses():
     assert not (SITE / "_static/katex/katex.min.js").exists()
     scripts = {path.name for path in SITE.rglob("*.js")}
     assert scripts == {"unrolled.js", "searchindex.js", "documentation_options.js", "doctools.js", "language_data.js", "searchtools.js", "sphinx_highlight.js"}
-    assert {str(path.relative_to(SITE)) for path in SITE.rglob("*.ipynb")} == {f"{name}.ipynb" for name in CHAPTERS}
+    assert {str(path.relative_to(SITE)) for path in SITE.rglob("*.ipynb")} == {f"{name}.ipynb" for name in NOTEBOOKS}
+
+
+@pytest.mark.parametrize("path", [
+    "labs/source/lab01_x/lab01_x.ipynb", "labs/submitted/someone/lab01_x/lab01_x.ipynb", "labs/autograded/someone/lab01_x/lab01_x.ipynb",
+    "labs/feedback/someone/lab01_x/lab01_x.html", "labs/unrolled/x.md", "labs/grading/x.md", "tests/x.md", ".venv/x.md", "_build/x.md",
+])  # fmt: skip
+def test_what_is_no_page_is_excluded(path):
+    matching = pytest.importorskip("sphinx.util.matching")
+    excluded = matching.Matcher(CONFIG["exclude_patterns"])
+    assert any(excluded(part) for part in (path, *map(str, Path(path).parents)))
+    assert not any(excluded(f"{name}.ipynb") or excluded(f"{name}.md") for name in TEXTS)
+
+
+def test_every_student_copy_is_a_page():
+    copies = sorted((ROOT / "labs/release").glob("lab[0-9]*/*.ipynb"))
+    assert LABS == [str(path.relative_to(ROOT).with_suffix("")) for path in copies]
 
 
 @pytest.mark.site
@@ -160,18 +179,47 @@ def test_what_a_page_loads_is_ours(page):
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize("chapter", NOTEBOOKS)
 def test_colab_button(chapter):
     owner = CONFIG["repository"]["url"].removeprefix("https://github.com/")
     wanted = f"https://colab.research.google.com/github/{owner}/blob/{CONFIG['repository']['branch']}/{chapter}.ipynb"
     assert CONFIG["repository"]["branch"] == "colab"
     assert [link["href"] for link in soup(f"{chapter}.html").select("a.colab")] == [wanted]
+    assert [link["href"] for link in soup(f"{chapter}.html").select("a.download")] == [f"{Path(chapter).name}.ipynb"]
     assert json.loads((SITE / f"{chapter}.ipynb").read_text(encoding="utf-8"))["nbformat"] == 4
 
 
 @pytest.mark.site
-def test_only_chapters_have_a_colab_button():
-    assert not [page for page in PAGES if soup(page).select("a.colab") and page.removesuffix(".html") not in CHAPTERS]
+def test_only_notebooks_have_a_colab_button():
+    assert not [page for page in PAGES if soup(page).select("a.colab") and page.removesuffix(".html") not in NOTEBOOKS]
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("lab", LABS)
+def test_a_lab_has_its_own_number_and_looks_like_a_chapter(lab):
+    html = soup(f"{lab}.html")
+    number = int(re.search(r"lab(\d\d)_", lab)[1])
+    assert html.h1.text.startswith(f"Lab {number}: ")
+    assert not html.main.select("h1 .section-number, h2 .section-number, .eqno, figcaption")
+    assert html.article.find("img") and not html.article.find("details", class_=False)
+    assert not [head for head in html.find_all("th") if not head.text.strip()]
+    stubs = [part.text for part in html.article.select(".stub")]
+    assert len(stubs) == html.article.text.count("raise NotImplementedError(\"") and all(text.endswith(")") for text in stubs)
+
+
+@pytest.mark.site
+def test_after_a_chapter_comes_its_lab():
+    for chapter, lab in zip(CHAPTERS, LABS):
+        assert soup(f"{chapter}.html").select_one("nav.turn a[rel=next]")["href"].endswith(f"{lab}.html")
+        assert soup(f"{lab}.html").select_one("nav.turn a[rel=prev]")["href"].endswith(f"{chapter}.html")
+
+
+def test_the_order_of_reading():
+    site = pytest.importorskip("unrolled_site")
+    lab = "labs/release/lab{0}_x/lab{0}_x".format
+    listed = ["book/index", "book/01_x", "book/02_y", lab("01"), lab("02"), "book/notation"]
+    assert site.in_reading_order(listed) == ["book/index", "book/01_x", lab("01"), "book/02_y", lab("02"), "book/notation"]
+    assert site.in_reading_order(["book/index", "book/notation"]) == ["book/index", "book/notation"]
 
 
 @pytest.mark.site
@@ -227,6 +275,15 @@ def test_a_short_formula_keeps_its_bracket_and_comma_and_the_text_around_them():
     site.keep_together(None, paragraph, "page")
     assert [part.astext() for part in paragraph] == ["the share ", "(h),", " then"]
     assert paragraph[1]["classes"] == ["together"]
+
+
+def test_a_comma_is_moved_from_where_it_stands_and_not_from_an_equal_text_before():
+    site = pytest.importorskip("unrolled_site")
+    from docutils import nodes
+
+    paragraph = nodes.paragraph("", "", nodes.literal("", "b"), nodes.Text(", a vector; "), nodes.math("", "h"), nodes.Text(", a vector; "))
+    site.keep_together(None, paragraph, "page")
+    assert [part.astext() for part in paragraph] == ["b", ", a vector; ", "h,", " a vector; "]
 
 
 # In a browser
@@ -318,6 +375,18 @@ def test_page(page, width, theme, opened, address):
     found = axe.run(tab, context=parts).response["violations"]
     grave = [(finding["id"], [node["target"] for node in finding["nodes"]][:3]) for finding in found if finding["impact"] in {"serious", "critical"}]
     assert not grave
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("lab", LABS)
+def test_pictures_of_a_lab_have_the_ground_of_the_page(lab, theme, opened, address):
+    tab = opened(f"{address}{lab}.html", theme=theme)
+    tab.locator("article img").first.scroll_into_view_if_needed()
+    place = tab.locator("article img").first.bounding_box()
+    corner = {"x": place["x"] - 4, "y": place["y"] + place["height"] - 6, "width": 8, "height": 4}
+    shot = pytest.importorskip("PIL.Image").open(io.BytesIO(tab.screenshot(clip=corner))).convert("RGB")
+    assert all(low == high for low, high in shot.getextrema()), "the edge of a picture is seen"
 
 
 @pytest.mark.browser

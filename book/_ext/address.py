@@ -13,7 +13,7 @@ from typing import NamedTuple
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-SKIPPED = {"_build", "__pycache__", "katex"}
+SKIPPED = {"_build", "__pycache__", "katex", "submitted", "autograded", "feedback"}
 GITHUB = re.compile(r"https://github\.com/(?P<owner>[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)/(?P<name>[A-Za-z0-9._-]+?)(?:\.git)?/?")
 
 
@@ -64,7 +64,7 @@ def current(root=ROOT):
 
 
 def files(root=ROOT):
-    """The text files in which an address can stand: all but what is built, vendored, hidden or not text."""
+    """The text files in which an address can stand: all but what is built, vendored, handed in, hidden or not text."""
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not skipped(name))
         for path in (Path(folder) / name for name in sorted(names)):

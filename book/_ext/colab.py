@@ -1,4 +1,4 @@
-"""Make the Colab copies: notebooks in plain Markdown, from chapters written in MyST.
+"""Make the Colab copies: notebooks in plain Markdown, from chapters written in MyST and from the labs' student copies.
 
     python book/_ext/colab.py [folder]
 
@@ -265,7 +265,7 @@ def picture(page, path):
     file = page.folder / path.strip("<>")
     kind = mimetypes.guess_type(file.name)[0]
     if not file.is_file() or not (kind or "").startswith("image/"):
-        raise Unplain(f"the picture {path!r} is not a picture beside the chapter")
+        raise Unplain(f"the picture {path!r} is not a picture beside the notebook")
     return f"data:{kind};base64,{base64.b64encode(file.read_bytes()).decode()}"
 
 
@@ -517,12 +517,17 @@ def pin(source, here, commit):
     return source.replace(f'"{here.install()}"', f'"{here.install(commit)}"')
 
 
+def graded(cell):
+    """What grading reads of a cell's metadata; nothing of a cell that it does not know."""
+    return nbformat.from_dict({key: cell.metadata[key] for key in ("nbgrader", "tags") if "nbgrader" in cell.metadata and key in cell.metadata})
+
+
 def code(page, cell, commit):
     """A code cell, and the caption of its figure as a cell of its own."""
     tags = set(cell.metadata.get("tags", []))
     figure = cell.metadata.get("mystnb", {}).get("figure", {})
     cell = nbformat.from_dict(cell)
-    cell.metadata = {}
+    cell.metadata = graded(cell)
     cell.source = pin(cell.source, page.site.address, commit)
     below = []
     if figure.get("caption"):
@@ -537,7 +542,7 @@ def code(page, cell, commit):
 
 
 def convert(notebook, page, commit):
-    """The copy of a chapter; Unplain, naming the cell, where a construct has no plain form."""
+    """The copy of a notebook; Unplain, naming the cell, where a construct has no plain form."""
     copy = nbformat.from_dict(notebook)
     cells = []
     for number, cell in enumerate(notebook.cells):
@@ -547,7 +552,7 @@ def convert(notebook, page, commit):
             if cell.cell_type == "code":
                 cells += code(page, cell, commit)
             elif cell.cell_type == "markdown" and (text := markdown(page, cell.source)):
-                cells.append(nbformat.v4.new_markdown_cell(text, id=cell["id"]))
+                cells.append(nbformat.v4.new_markdown_cell(text, id=cell["id"], metadata=graded(cell)))
         except Unplain as problem:
             raise Unplain(f"{page.name}, cell {number} ({cell['id']}): {problem}") from None
     copy.cells = cells
@@ -558,6 +563,11 @@ def convert(notebook, page, commit):
 def chapters(root=ROOT):
     """The chapters' notebooks."""
     return sorted((root / "book").glob("[0-9]*.ipynb"))
+
+
+def labs(root=ROOT):
+    """The labs' student copies."""
+    return sorted((root / "labs" / "release").glob("lab[0-9]*/lab[0-9]*.ipynb"))
 
 
 def commit_here(root=ROOT):
@@ -578,9 +588,9 @@ def behind(commit):
 
 
 def make(folder, commit, site, root=ROOT):
-    """Write the copy of every chapter into a folder, at the path that the chapter has in the repository."""
+    """Write the copy of every chapter and lab into a folder, at the path that it has in the repository."""
     made = []
-    for path in chapters(root):
+    for path in [*chapters(root), *labs(root)]:
         page = Page(site, str(path.relative_to(root).with_suffix("")), path.parent)
         target = Path(folder) / path.relative_to(root)
         copy = convert(notebooks.read(path), page, commit)

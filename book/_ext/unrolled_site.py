@@ -38,6 +38,13 @@ KEPT_STATIC = [
     "documentation_options.js", "doctools.js", "language_data.js", "searchtools.js", "sphinx_highlight.js",
 ]  # fmt: skip
 
+# Pages with a number: a chapter, and the lab of the same number after it.
+NUMBERED = re.compile(r"(?:book/|labs/release/lab)(\d\d)_")
+
+# What plain Markdown leaves in a lab's page: a fold, and the line that a reader is to replace.
+HINT = re.compile(r"<details><summary>(.*?)</summary>(.*?)</details>", re.DOTALL)
+STUB = re.compile(r'(<span class="k">raise</span> <span class="ne">NotImplementedError</span>.*)$', re.MULTILINE)
+
 REDIRECT = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -112,15 +119,14 @@ def keep_together(app, doctree, page):
         closing = re.match(r"[.,;:!?)\]’”–-]+", after) if isinstance(after, nodes.Text) else None
         if len(formula.astext()) > SHORT or not (opening or closing):
             continue
-        together = nodes.inline(classes=["together"])
-        home.replace(formula, together)
+        together = nodes.inline("", "", formula, classes=["together"])
         if opening:
-            home.replace(before, nodes.Text(before[: opening.start()]))
-            together += nodes.Text(opening.group())
-        together += formula
+            home[place - 1] = nodes.Text(before[: opening.start()])
+            together.insert(0, nodes.Text(opening.group()))
         if closing:
-            home.replace(after, nodes.Text(after[closing.end() :]))
+            home[place + 1] = nodes.Text(after[closing.end() :])
             together += nodes.Text(closing.group())
+        home[place] = together
 
 
 # Citations
@@ -166,12 +172,15 @@ def describe(doctree):
 
 
 def tidy(html):
-    """The text of a page without what its generators leave in it: settings of thebe, repeated ids, labels that hide the words."""
+    """The text of a page as ours: without settings of thebe, repeated ids and labels that hide the words, with all folds alike."""
     html = re.sub(r'<script type="text/x-thebe-config">.*?</script>\s*<script>kernelName = .*?</script>', "", html, flags=re.DOTALL)
     html = re.sub(r'<div class="toctree-wrapper compound">\s*</div>', "", html)
     html = html.replace(' role="list" class="citation-list"', "").replace(' role="doc-biblioentry"', "")
     html = re.sub(r' id="(proof|solution|exercise)-content"', "", html)
     html = re.sub(r'<div class="proof admonition"( id="[^"]*")>(\s*<p>)Proof\. ', begin_proof, html)
+    html = html.replace('<th class="head"><p></p></th>', "<td></td>")
+    html = HINT.sub(r'<details class="sd-dropdown"><summary>\1</summary><div class="sd-summary-content">\2</div></details>', html)
+    html = STUB.sub(r'<span class="stub">\1</span>', html)
     return html.replace(' aria-label="Toggle hidden content"', "")
 
 
@@ -179,6 +188,24 @@ def begin_proof(found):
     """The beginning of a proof; all proofs without a label have the same id, which is dropped."""
     name = "" if found.group(1) == ' id="proof"' else found.group(1)
     return f'<div class="argument admonition"{name}>{found.group(2)}<em>Proof.</em> '
+
+
+def in_reading_order(pages):
+    """The pages as they are read: each chapter and its lab, though the list of contents has all chapters before all labs."""
+    numbered = sorted(filter(NUMBERED.match, pages), key=lambda page: (NUMBERED.match(page)[1], page))
+    others = [page for page in pages if page not in numbered]
+    first = pages.index(numbered[0]) if numbered else len(pages)
+    return others[:first] + numbered + others[first:]
+
+
+def neighbour(app, page, step):
+    """The link to the page before or after one, or None where there is none."""
+    order = in_reading_order(list(app.builder.relations))
+    place = order.index(page) + step if page in order else -1
+    if not 0 <= place < len(order):
+        return None
+    other = order[place]
+    return {"link": app.builder.get_relative_uri(page, other), "title": app.builder.render_partial(app.env.titles[other])["title"]}
 
 
 def is_notebook(app, page):
@@ -203,6 +230,7 @@ def prepare_page(app, page, template, context, doctree):
     if 'name="description"' not in context["metatags"]:
         context["metatags"] += describe(doctree)
     context["front_page"] = page == app.config.root_doc
+    context["prev"], context["next"] = neighbour(app, page, -1), neighbour(app, page, 1)
     context["notebook"] = is_notebook(app, page)
     if context["notebook"]:
         path = app.env.doc2path(page, base=False)
@@ -222,7 +250,7 @@ def refuse_scripts(app, doctree, page):
 
 
 def copy_notebooks(app):
-    """Put the chapters' notebooks beside their pages: the plain copies that Colab gets, so that they are readable anywhere."""
+    """Put the notebooks beside their pages: the plain copies that Colab gets, so that they are readable anywhere."""
     try:
         commit, clean = colab.commit_here()
     except colab.Unplain:  # not a git repository: its copies would have nothing to install from
