@@ -36,12 +36,14 @@ def diagnosis(lab, exercise, function):
 
 def marked(kind, fast):
     """Parameters for all answers of a kind; beyond the first few of each exercise they are slow."""
+    parameters = []
     for lab in LABS:
         seen = Counter()
         for exercise, words, function in answers(lab, kind):
             seen[exercise] += 1
             marks = [pytest.mark.slow] if seen[exercise] > fast else []
-            yield pytest.param(lab, exercise, words, function, id=f"{exercise}: {words}"[:90], marks=marks)
+            parameters.append(pytest.param(lab, exercise, words, function, id=f"{exercise}: {words}"[:90], marks=marks))
+    return parameters
 
 
 @pytest.mark.parametrize("lab, exercise, words, function", marked("wrong", FAST))

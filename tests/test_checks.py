@@ -97,7 +97,7 @@ def given(function, call=calls.value, allowed=ALLOWED, forbidden=frozenset(), in
 
 @pytest.mark.parametrize("result, words", [
     (None, "is None. Does the function end with `return`"),
-    ([1.0], "is a list. Expected an array"),
+    ([1.0, None], r"result\[1\] is None"),
     ("0.5", "is of type str. Expected an array"),
     ((jnp.ones(2), None), r"result\[1\] is None"),
     (vanilla_rnn.Params(None, 1, 2), r"result\.W is None"),
@@ -144,10 +144,16 @@ def deep(x):
     return jax.vmap(lambda row: (lambda: jax.lax.map(jax.grad(jnp.sin), row))())(x)
 
 
+def imports_inside(x):
+    from unrolled.vanilla_rnn import unroll as mine
+
+    return mine(None, x, x)
+
+
 closed_over = (lambda unroll: lambda x: unroll(None, x, x))(vanilla_rnn.unroll)
 
 
-@pytest.mark.parametrize("function", [vanilla_rnn.unroll, direct, helper, jax.jit(helper), functools.partial(helper), closed_over,
+@pytest.mark.parametrize("function", [vanilla_rnn.unroll, direct, helper, jax.jit(helper), functools.partial(helper), closed_over, imports_inside,
                                       functools.partial(vanilla_rnn.unroll, None), lambda x, unroll=vanilla_rnn.unroll: x])  # fmt: skip
 def test_a_function_of_the_package_that_answers_is_refused(function):
     with pytest.raises(Wrong, match=r"unrolled\.vanilla_rnn\.unroll answers in your place"):
@@ -200,12 +206,21 @@ SQUARE = np.array([[1.0, 2.0], [3.0, 5.0]])
 @pytest.mark.parametrize("given, right, words", [
     (RIGHT + 1e-5, RIGHT, "^$"),
     (RIGHT.astype(np.float32), RIGHT, "^$"),
-    (RIGHT + 0.1, RIGHT, "right shape and wrong values"),
+    (RIGHT @ SQUARE, RIGHT, "right shape and wrong values"),
     (-RIGHT, RIGHT, "wrong sign"),
-    (0.25 * RIGHT, RIGHT, "is 0.25 times the right one"),
+    (0.25 * RIGHT, RIGHT, "the right one times a number"),
+    (0.5 * RIGHT, RIGHT, "half of what it should be"),
+    (np.cumsum(RIGHT, axis=0), RIGHT, "summed up along the rows"),
+    (1.01 * RIGHT + 0.1, RIGHT, "nearly right"),
     (SQUARE.T, SQUARE, "transposed"),
-    (RIGHT.T, RIGHT, r"shape \(2, 4\). Expected \(4, 2\). It may be transposed"),
-    (RIGHT[:3], RIGHT, "one entry too few"),
+    (RIGHT.T, RIGHT, r"shape \(2, 4\). Expected \(4, 2\). It is transposed"),
+    (2 * RIGHT.T, RIGHT, "It may be transposed"),
+    (RIGHT[:3], RIGHT, "The last row is missing"),
+    (RIGHT[1:], RIGHT, "The first row is missing"),
+    (RIGHT[-1], RIGHT, "last row alone"),
+    (np.linalg.norm(RIGHT, axis=1), RIGHT, "lengths of its rows"),
+    (RIGHT[:, :, None] * [0.25, 0.75], RIGHT, "An axis is left"),
+    (RIGHT.sum(axis=0), RIGHT, "An axis is summed over"),
     (RIGHT[None], RIGHT, "axis of length 1"),
     (RIGHT[::-1], RIGHT, "runs backwards"),
     (np.concatenate([RIGHT[:1], RIGHT[:-1]]), RIGHT, "one step late"),
@@ -213,8 +228,9 @@ SQUARE = np.array([[1.0, 2.0], [3.0, 5.0]])
     (0 * RIGHT, RIGHT, "zero everywhere"),
     (RIGHT * np.array([1, np.nan]), RIGHT, "not a number"),
     (RIGHT * np.array([1, np.inf]), RIGHT, "infinite"),
-    (RIGHT * np.array([[1], [1], [2], [1.5]]), RIGHT, "right in its first 2 of 4 rows"),
-    (RIGHT * np.array([[2], [1.5], [1], [1]]), RIGHT, "right in its last 2 of 4 rows"),
+    (RIGHT * np.array([[1], [1], [2], [1.5]]), RIGHT, "right in its first rows"),
+    (RIGHT * np.array([[1], [3], [2], [1.5]]), RIGHT, "handed on from step to step"),
+    (RIGHT * np.array([[9], [5], [1], [1]]), RIGHT, "right in its last rows"),
 ])  # fmt: skip
 def test_a_difference_is_named(given, right, words):
     found = difference(calls.arrays(given), right, "y (T, K)")
@@ -225,9 +241,13 @@ def test_the_form_of_several_results_is_named():
     pair = (RIGHT, RIGHT[0])
     names = "y (T, K); h (H)"
     assert difference(pair, pair, names) == ""
-    assert "returned one array. Expected 2 results" in difference(RIGHT, pair, names)
+    assert "a part of the result is missing: return 2 things" in difference(RIGHT, pair, names)
+    assert "the function returned one array" in difference(RIGHT @ SQUARE, pair, names)
     assert "another order" in difference(pair[::-1], pair, names)
-    assert difference((RIGHT, 2 * RIGHT[0]), pair, names) == "h is 2 times the right one in every entry. y is right."
+    assert "something besides" in difference((*pair, pair), pair, names)
+    assert "not stand in the form" in difference({"y": RIGHT, "z": RIGHT[0]}, pair, names)
+    assert "one long array" in difference(np.arange(10.0), pair, names)
+    assert difference((RIGHT, 2 * RIGHT[0]), pair, names) == "h is twice what it should be. y is right."
 
 
 def test_mistakes_are_tried_in_order_and_only_when_needed():

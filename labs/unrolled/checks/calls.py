@@ -6,6 +6,7 @@ This module is all of `unrolled.checks` that is present where labs are graded. I
 import functools
 import inspect
 import os
+import sys
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -169,6 +170,7 @@ def _used(found: Any, home: dict) -> list:
         names |= set(code.co_names)
         codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
     used = [notebook[name] for name in names if name in notebook] + _held(function) + list(function.__defaults__ or ())
+    used += [sys.modules[name] for name in names if name in sys.modules and name not in notebook]  # imported inside the function
     for module in used:  # and what is reached through modules, as in jax.lax.scan
         if isinstance(module, types.ModuleType):
             used += [part for name, part in vars(module).items() if name in names and not any(part is other for other in used)]

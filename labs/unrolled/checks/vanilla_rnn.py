@@ -206,7 +206,7 @@ def altered(function: Callable, derivative: Callable) -> Callable:
     return changed
 
 
-def times(factor: float) -> Callable:
+def times(factor: float | int) -> Callable:
     """A state as it is; the derivative that goes back through it is multiplied by a factor."""
     return altered(lambda h: h, lambda h, bar: (factor * bar,))
 
@@ -280,7 +280,7 @@ def without_own_error(inputs: tuple) -> np.ndarray:
     return np.stack(rows[::-1])
 
 
-def scaled(tree: Any, factor: float) -> Any:
+def scaled(tree: Any, factor: float | int) -> Any:
     return jax.tree.map(lambda leaf: factor * leaf, tree)
 
 
@@ -427,7 +427,7 @@ def blocked(rng: np.random.Generator) -> list:
 
 @exercise(blocked)
 def truncated(inputs: tuple, outputs: Any) -> str:
-    *inputs, k = inputs
+    inputs, k = inputs[:-1], inputs[-1]
     model, alpha, h0, x, target = inputs
     T = len(x)
     starts = [h0, *forward(model.rnn, alpha, h0, x)]
