@@ -52,6 +52,7 @@ def test_a_wrong_answer_gets_its_diagnosis(lab, exercise, words, function):
     assert expected and diagnosis(lab, exercise, function) == expected
 
 
+@pytest.mark.filterwarnings("ignore:optax:DeprecationWarning")  # a student may use its old names
 @pytest.mark.parametrize("lab, exercise, words, function", marked("right", 1))
 def test_a_right_answer_in_another_form_is_accepted(lab, exercise, words, function, monkeypatch):
     monkeypatch.setenv("UNROLLED_SEED", words)
