@@ -9,10 +9,12 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-from unrolled import vanilla_rnn
+from unrolled import train, vanilla_rnn
 from unrolled.checks import Check, Wrong, calls, check
+from unrolled.checks import vanilla_rnn as lab_1
 from unrolled.checks.compare import difference, same
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,8 +56,9 @@ def test_an_error_in_the_answer_stays_the_students_own():
     def unfinished(x, factor):
         raise NotImplementedError("scaled: write y, (T,).")
 
-    with pytest.raises(NotImplementedError, match="write y"):
+    with pytest.raises(NotImplementedError, match="write y") as raised:
         scaled(unfinished)
+    assert [entry.name for entry in raised.traceback[-2:]] == ["__call__", "unfinished"]
 
 
 def test_visible_cases_are_the_same_for_all_and_hidden_ones_follow_the_seed(monkeypatch):
@@ -246,6 +249,9 @@ def test_the_form_of_several_results_is_named():
     assert "another order" in difference(pair[::-1], pair, names)
     assert "something besides" in difference((*pair, pair), pair, names)
     assert "not stand in the form" in difference({"y": RIGHT, "z": RIGHT[0]}, pair, names)
+    assert difference((2 * RIGHT, 3 * RIGHT[0]), pair, names) == "y is twice what it should be. h is wrong too."
+    assert "result 1 is a Python list" in difference(((*RIGHT,), RIGHT[0]), pair, names)
+    assert "the result is a Python list" in difference((*RIGHT,), RIGHT, "y (T, K)")
     assert "one long array" in difference(np.arange(10.0), pair, names)
     assert difference((RIGHT, 2 * RIGHT[0]), pair, names) == "h is twice what it should be. y is right."
 
@@ -286,3 +292,53 @@ def test_smallest_exercise_and_check(capsys):
             notebook["check"].running_sum(answer)
     kinds = [json.loads(block)["nbgrader"] for block in blocks("The smallest exercise", "The smallest check", "json")]
     assert [(kind["solution"], kind["locked"], kind["grade"]) for kind in kinds] == [(True, False, False), (False, True, False), (False, True, True)]
+
+
+# ---------------------------------------------------------------- lab 1, where a list of answers says nothing
+
+JUNK = {"nothing": (), "an empty array": np.zeros(0), "empty rows": np.zeros((0, 3)), "NaN": np.nan, "a huge number": 1e300,
+        "ragged": (np.zeros(2), (np.zeros(3), 1.0)), "a dictionary": {"W": np.zeros((2, 2))}, "many axes": np.zeros((1,) * 9),
+        "three numbers": (1, 2, 3)}  # fmt: skip
+LAB_1 = {name: check for name, check in vars(lab_1).items() if isinstance(check, Check)}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("bptt", "truncated"))) for name in LAB_1])
+def test_a_judge_rejects_junk_in_words(name):
+    inputs = LAB_1[name].draw()[0]
+    for junk in JUNK.values():
+        result = calls.arrays(junk)
+        for outputs in [result] + [(result, np.zeros((1, 8), int))] * (name == "push"):
+            assert LAB_1[name].verdict(inputs, outputs)
+
+
+def transposed_step(params, alpha, h, x):
+    return (1 - alpha) * h + alpha * jnp.tanh(h @ params.W.T + x @ params.U.T + params.b)
+
+
+def pushed(params, alpha, h0, x, v):
+    h, rows = h0, []
+    for x_t in x:
+        h, v = jax.jvp(lambda h: transposed_step(params, alpha, h, x_t), (h,), (v,))
+        rows.append(v)
+    return jnp.stack(rows)
+
+
+def trained(model, alpha, h0, x, target):
+    optimizer = optax.sgd(1.0)
+    cost = lambda model, batch: lab_1.cost(model, alpha, h0, x, target)
+    after = train.update(cost, optimizer, model, optimizer.init(model), 0)[0]
+    return jax.tree.map(jnp.subtract, model, after)
+
+
+def test_a_transposed_view_of_the_weights_is_no_matrix_formed():
+    lab_1.push(pushed)
+
+
+def test_the_training_loop_does_not_differentiate_by_hand():
+    with pytest.raises(Wrong, match=r"unrolled\.\S+ answers in your place"):
+        lab_1.bptt(trained)
+
+
+def test_seeds_change_every_answer_of_the_horizon():
+    answers = np.array([[next((t for t in range(len(m)) if m[t] < level), len(m)) for m, level in lab_1.horizon.draw(str(seed))] for seed in range(30)])
+    assert all(len(set(column)) > 1 for number, column in enumerate(answers.T) if number not in (3, 5))  # of which one is 0, one 1 by design

@@ -43,7 +43,12 @@ class Check(NamedTuple):
             Wrong: the answer is not right; the text names the likely mistake.
         """
         for count, inputs in enumerate(self.draw(os.environ.get("UNROLLED_SEED", "") if hidden else None)):
-            problem = self.verdict(inputs, calls.perform(self.call, function, inputs, self.allowed, self.forbidden))
+            try:
+                problem = self.verdict(inputs, calls.perform(self.call, function, inputs, self.allowed, self.forbidden))
+            except Wrong as wrong:
+                problem = str(wrong)
+            except Exception as error:  # the student's own: shown without our frames
+                raise error.with_traceback(_below(error.__traceback__))
             if problem and count:
                 problem += f" ({count} of the cases passed; here the inputs are {_sizes(inputs)}.)"
             if problem:
@@ -72,3 +77,13 @@ def _double(leaf: Any) -> Any:
 def _sizes(inputs: Any) -> str:
     """The numbers among the inputs, and the shapes of the arrays."""
     return ", ".join(f"{leaf:g}" if isinstance(leaf, (int, float)) else str(np.shape(leaf)) for leaf in jax.tree.leaves(inputs))
+
+
+def _below(frames: Any) -> Any:
+    """The frames of a traceback that lie below the last one of this package."""
+    ours, below, last = os.path.dirname(__file__), frames, frames
+    while last is not None:
+        inside = os.path.dirname(last.tb_frame.f_code.co_filename) == ours
+        last = last.tb_next
+        below = last if inside else below
+    return below or frames

@@ -3,6 +3,7 @@
 This module is all of `unrolled.checks` that is present where labs are graded. It knows no right answer.
 """
 
+import dis
 import functools
 import inspect
 import os
@@ -16,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 # What differentiates for the writer. An exercise "by hand" refuses these.
-AUTODIFF = frozenset({jax.grad, jax.value_and_grad, jax.vjp, jax.jvp, jax.linearize, jax.jacrev, jax.jacfwd,
-                      jax.jacobian, jax.hessian, jax.linear_transpose})  # fmt: skip
+AUTODIFF = frozenset(getattr(jax, name) for name in (
+    "grad", "value_and_grad", "vjp", "jvp", "linearize", "jacrev", "jacfwd", "jacobian", "hessian", "linear_transpose", "fwd_and_bwd",
+) if hasattr(jax, name))  # fmt: skip
 
 
 class Wrong(AssertionError):
@@ -49,9 +51,10 @@ def traced(function: Callable, *inputs: Any) -> tuple[Any, Any]:
 
 
 def _shapes(jaxpr: Any) -> Iterable[tuple]:
-    """The shapes of everything that a traced program computes; what it only slices out of its inputs included."""
+    """The shapes of everything that a traced program computes, but for transposed copies."""
     for equation in jaxpr.eqns:
-        yield from (tuple(variable.aval.shape) for variable in equation.outvars)
+        if equation.primitive.name != "transpose":
+            yield from (tuple(variable.aval.shape) for variable in equation.outvars)
         for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "eqns")):
             inner = getattr(inner, "jaxpr", inner)
             if hasattr(inner, "eqns"):
@@ -165,11 +168,12 @@ def _used(found: Any, home: dict) -> list:
     notebook = home.setdefault("names", function.__globals__)
     if function.__globals__ is not notebook:
         return []
-    names, codes = set(), [function.__code__]
+    names, of_notebook, codes = set(), set(), [function.__code__]
     for code in codes:
-        names |= set(code.co_names)
+        names |= set(code.co_names)  # of attributes and imported modules too
+        of_notebook |= {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
         codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    used = [notebook[name] for name in names if name in notebook] + _held(function) + list(function.__defaults__ or ())
+    used = [notebook[name] for name in of_notebook if name in notebook] + _held(function) + list(function.__defaults__ or ())
     used += [sys.modules[name] for name in names if name in sys.modules and name not in notebook]  # imported inside the function
     for module in used:  # and what is reached through modules, as in jax.lax.scan
         if isinstance(module, types.ModuleType):

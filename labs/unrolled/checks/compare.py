@@ -9,7 +9,7 @@ import numpy as np
 from unrolled.checks import calls
 
 TOLERANCE = 2e-4  # of the largest right value: far above the rounding of float32, far below any mistake
-FLOOR = 1e-6  # counts as rounding where the right values are zero
+FLOOR = 1e-5  # counts as rounding where the right values are nearly zero
 
 
 def difference(given: Any, right: Any, names: str, mistakes: dict[str, Callable] | None = None) -> str:
@@ -61,6 +61,8 @@ def _form(given: Any, right: Any, names: str) -> str:
     expected = f"Expected {names}."
     if len(ours) == len(theirs) and all(map(close, theirs, ours)):
         return f"the values are right, but they do not stand in the form that is asked for. {expected}"
+    if (loose := _loose(given, right)) is not None:
+        return f"{loose} is a Python list of arrays: put them together with jnp.stack. {expected}"
     if isinstance(given, tuple):
         if same(given[::-1], right):
             return f"the results stand in another order. {expected}"
@@ -71,6 +73,16 @@ def _form(given: Any, right: Any, names: str) -> str:
     if len(theirs) == 1 and len(ours) > 1 and theirs[0].size == sum(leaf.size for leaf in ours):
         return f"the result is one long array. {expected}"
     return f"the function returned {_kind(given)}. {expected}"
+
+
+def _loose(given: Any, right: Any) -> str | None:
+    """Where a list of arrays stands for one array: "the result", or "result 1" of several; None if nowhere."""
+    if isinstance(given, tuple) and isinstance(right, np.ndarray) and right.ndim and len(given) == len(right):
+        return "the result" if all(map(close, given, right)) else None
+    if isinstance(given, tuple) and isinstance(right, tuple) and len(given) == len(right):
+        found = [number for number, (a, b) in enumerate(zip(given, right), 1) if isinstance(b, np.ndarray) and _loose(a, b)]
+        return f"result {found[0]}" if found else None
+    return None
 
 
 def _kind(tree: Any) -> str:
@@ -88,13 +100,15 @@ def _parts(given: Any, right: Any, names: list[str]) -> str:
     if len(pairs) > 1 and sorted(a.shape for _, a, _ in pairs) == sorted(b.shape for _, _, b in pairs) != [b.shape for _, _, b in pairs]:
         if any(a.shape != b.shape for _, a, b in pairs):
             return f"the results stand in another order. Expected {'; '.join(names)}."
-    fine = [name.partition(" (")[0] for name, a, b in pairs if close(a, b)]
+    letters = lambda name: name.partition(" (")[0]
+    fine, bad = ([letters(name) for name, a, b in pairs if close(a, b) == right_ones] for right_ones in (True, False))
     name, a, b = next((name, np.asarray(a, np.float64), np.asarray(b, np.float64)) for name, a, b in pairs if not close(a, b))
-    letters = name.partition(" (")[0]
-    others = f" {', '.join(fine)} {'is' if len(fine) == 1 else 'are'} right." if fine else ""
+    others = f" {', '.join(bad[1:])} {'is' if len(bad) == 2 else 'are'} wrong too." if len(bad) > 1 else ""
+    others += f" {', '.join(fine)} {'is' if len(fine) == 1 else 'are'} right." if fine else ""
+    in_time = "(T" in name
     if a.shape != b.shape:
-        return f"{name} has shape {a.shape}. Expected {b.shape}. {_first(SHAPES, a, b)}{others}".rstrip()
-    return f"{letters} {_first(VALUES, a, b) or 'has the right shape and wrong values.'}{others}"
+        return f"{name} has shape {a.shape}. Expected {b.shape}. {_first(SHAPES + (SHAPES_IN_TIME if in_time else ()) + AXES, a, b)}{others}".rstrip()
+    return f"{letters(name)} {_first(VALUES + (VALUES_IN_TIME if in_time else ()), a, b) or 'has the right shape and wrong values.'}{others}"
 
 
 def _first(relations: Iterable, a: np.ndarray, b: np.ndarray) -> str:
@@ -121,18 +135,26 @@ SHAPES = (
     ("It is transposed.", lambda a, b: close(a.T, b)),
     ("It may be transposed.", lambda a, b: a.ndim > 1 and a.shape == b.shape[::-1]),
     ("There is an axis of length 1 too many or too few.", lambda a, b: close(a.squeeze(), b.squeeze())),
+    ("Its rows are all there; the last one alone is wanted.", lambda a, b: a.ndim == b.ndim + 1 and len(a) and close(a[-1], b)),
+    ("Sum over the first axis: the terms of the steps stand side by side.", lambda a, b: a.ndim == b.ndim + 1 and close(a.sum(axis=0), b)),
+    ("Its entries are summed up into one number.", lambda a, b: a.ndim == 0 and close(a, b.sum())),
+    ("Rows and columns are broadcast against each other: mind (H,) beside (H, 1).", lambda a, b: b.ndim == 1 and a.shape == b.shape * 2),
+)
+
+# The same, for an array with a row for each step.
+SHAPES_IN_TIME = (
     ("The first row is one too many.", lambda a, b: _extra(a, b) and close(a[1:], b)),
     ("The last row is one too many.", lambda a, b: _extra(a, b) and close(a[:-1], b)),
     ("The first row is missing.", lambda a, b: _extra(a, b) and close(a, b[1:])),
     ("The last row is missing.", lambda a, b: _extra(a, b) and close(a, b[:-1])),
     ("There is one row too many or too few.", lambda a, b: _extra(a, b) and abs(len(a) - len(b)) == 1),
-    ("This is its last row alone: one row for each step is wanted.", lambda a, b: b.ndim and close(a, b[-1])),
-    ("This is its first row alone: one row for each step is wanted.", lambda a, b: b.ndim and close(a, b[0])),
-    ("Its rows are all there; the last one alone is wanted.", lambda a, b: a.ndim == b.ndim + 1 and close(a[-1], b)),
-    ("Sum over the first axis: the terms of the steps stand side by side.", lambda a, b: a.ndim == b.ndim + 1 and close(a.sum(axis=0), b)),
+    ("This is its last row alone: one row for each step is wanted.", lambda a, b: close(a, b[-1])),
+    ("This is its first row alone: one row for each step is wanted.", lambda a, b: close(a, b[0])),
     ("These are the lengths of its rows: the rows themselves are wanted.", lambda a, b: b.ndim == 2 and close(a, np.linalg.norm(b, axis=1))),
-    ("Its entries are summed up into one number.", lambda a, b: a.ndim == 0 and close(a, b.sum())),
-    ("Rows and columns are broadcast against each other: mind (H,) beside (H, 1).", lambda a, b: b.ndim == 1 and a.shape == b.shape * 2),
+)
+
+# What remains to be said of a wrong shape.
+AXES = (
     ("An axis is summed over that should stay, or the wrong one.", lambda a, b: a.ndim < b.ndim or a.ndim == b.ndim == 1),
     ("An axis is left that should be summed over, or joined to another.", lambda a, b: a.ndim > b.ndim),
 )
@@ -148,14 +170,18 @@ VALUES = (
     ("is half of what it should be.", lambda a, b: close(2 * a, b)),
     ("is the right one times a number: a factor is missing, or one too many.",
      lambda a, b: a.size > 2 and abs(_factor(a, b)) > 1e-3 and close(a / _factor(a, b), b)),
-    ("runs backwards: its rows are in reverse order.", lambda a, b: a.ndim and len(a) > 2 and close(a, b[::-1])),
-    ("comes one step late: row t holds what belongs to row t - 1.", lambda a, b: a.ndim and len(a) > 2 and close(a[1:], b[:-1])),
-    ("comes one step early: row t holds what belongs to row t + 1.", lambda a, b: a.ndim and len(a) > 2 and close(a[:-1], b[1:])),
-    ("is summed up along the rows: each row should stand by itself.", lambda a, b: a.ndim and len(a) > 2 and close(a, np.cumsum(b, axis=0))),
     ("is nearly right. Is something rounded, or a derivative replaced by a difference quotient?",
      lambda a, b: a.size > 1 and close(a, b, 0.08)),
+)  # fmt: skip
+
+# The same, for an array with a row for each step.
+VALUES_IN_TIME = (
+    ("runs backwards: its rows are in reverse order.", lambda a, b: len(a) > 2 and close(a, b[::-1])),
+    ("comes one step late: row t holds what belongs to row t - 1.", lambda a, b: len(a) > 2 and close(a[1:], b[:-1])),
+    ("comes one step early: row t holds what belongs to row t + 1.", lambda a, b: len(a) > 2 and close(a[:-1], b[1:])),
+    ("is summed up along the rows: each row should stand by itself.", lambda a, b: len(a) > 2 and close(a, np.cumsum(b, axis=0))),
     ("is right in its first row, and wrong after it: what is handed on from step to step is wrong.",
-     lambda a, b: a.ndim and len(a) > 2 and _rows(a, b)[0] and not _rows(a, b)[1:].any()),
-    ("is right in its first rows, and wrong after them.", lambda a, b: a.ndim and len(a) > 2 and _rows(a, b)[0] and not _rows(a, b)[-1]),
-    ("is right in its last rows, and wrong before them.", lambda a, b: a.ndim and len(a) > 2 and _rows(a, b)[-1] and not _rows(a, b)[0]),
+     lambda a, b: len(a) > 2 and _rows(a, b)[0] and not _rows(a, b)[1:].any()),
+    ("is right in its first rows, and wrong after them.", lambda a, b: len(a) > 2 and _rows(a, b)[0] and not _rows(a, b)[-1]),
+    ("is right in its last rows, and wrong before them.", lambda a, b: len(a) > 2 and _rows(a, b)[-1] and not _rows(a, b)[0]),
 )  # fmt: skip
