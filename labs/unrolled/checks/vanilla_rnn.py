@@ -31,7 +31,8 @@ exercise = functools.partial(check, allowed=ALLOWED)
 
 def networks(rng: np.random.Generator) -> list:
     """Random networks (model, alpha, h0, x): one unit, one step and no leak among them; no bias and no start is zero."""
-    return [network(rng, *sizes) for sizes in ((6, 2, 4, 3, 0.3), (7, 3, 5, 2, 0.6), (5, 1, 1, 1, 0.4), (1, 2, 3, 1, 0.7), (6, 4, 3, 2, 1.0))]
+    sizes = ((6, 2, 4, 3, 0.3), (7, 3, 5, 2, 0.6), (5, 1, 1, 1, 0.4), (1, 2, 3, 1, 0.7), (6, 4, 3, 2, 1.0))  # T, D, H, K, alpha
+    return [network(rng, *size) for size in sizes]
 
 
 def network(rng: np.random.Generator, T: int, D: int, H: int, K: int, alpha: float) -> tuple:
@@ -88,12 +89,14 @@ def step(inputs: tuple, outputs: Any) -> str:
         "the bias b stands outside tanh and outside the leak.": lambda: leak(np.tanh(a - b)) + b,
         "the bias b is subtracted.": lambda: leak(np.tanh(a - 2 * b)),
         "W is transposed: W @ h, not h @ W.": lambda: leak(np.tanh(W.T @ h + U @ x + b)),
-        "only the diagonal of W is used: W @ h is a matrix product, W * h is not.": lambda: leak(np.tanh(np.diag(W) * h + U @ x + b)),
+        "only the diagonal of W is used: W @ h is a matrix product, W * h is not.":
+            lambda: leak(np.tanh(np.diag(W) * h + U @ x + b)),
         "W is not used.": lambda: leak(np.tanh(h + U @ x + b)),
         "the recurrent term W h is missing.": lambda: leak(np.tanh(U @ x + b)),
         "the input term U x is missing.": lambda: leak(np.tanh(W @ h + b)),
         "U x stands outside tanh.": lambda: leak(np.tanh(W @ h + b) + U @ x),
-        "W reads the share that was kept, (1 - alpha) h: it reads the old state h.": lambda: leak(np.tanh(W @ ((1 - alpha) * h) + U @ x + b)),
+        "W reads the share that was kept, (1 - alpha) h: it reads the old state h.":
+            lambda: leak(np.tanh(W @ ((1 - alpha) * h) + U @ x + b)),
         "tanh is missing.": lambda: leak(a),
         "the leak stands inside tanh: it belongs outside of it.": lambda: np.tanh((1 - alpha) * h + alpha * a),
         "the new state goes through a second tanh.": lambda: np.tanh(right),
@@ -102,8 +105,10 @@ def step(inputs: tuple, outputs: Any) -> str:
         "this is the logistic function in place of tanh.": lambda: leak(1 / (1 + np.exp(-a))),
         "this is ReLU in place of tanh.": lambda: leak(np.maximum(a, 0)),
         "the state moves away from z_t: h + alpha (z - h), not h - alpha (z - h).": lambda: h - alpha * (z - h),
-        "exp(-alpha) stands where 1 - alpha should, as for a leak in continuous time.": lambda: np.exp(-alpha) * h + (1 - np.exp(-alpha)) * z,
-        "exp(-alpha) stands where 1 - alpha should, and alpha is kept: a mixture of two leaks.": lambda: np.exp(-alpha) * h + alpha * z,
+        "exp(-alpha) stands where 1 - alpha should, as for a leak in continuous time.":
+            lambda: np.exp(-alpha) * h + (1 - np.exp(-alpha)) * z,
+        "exp(-alpha) stands where 1 - alpha should, and alpha is kept: a mixture of two leaks.":
+            lambda: np.exp(-alpha) * h + alpha * z,
         "tanh is taken of the old state, before W: it is taken of the whole sum.": lambda: leak(W @ np.tanh(h) + U @ x + b),
         "alpha = 0.25 of the example is written into the function: use the argument.": lambda: 0.75 * h + 0.25 * z,
     })  # fmt: skip
@@ -135,9 +140,11 @@ def run(inputs: tuple, outputs: Any) -> str:
         "the sequence is read from its end to its start.": lambda: (read(other(x=x[::-1]))[::-1], other(x=x[::-1])[-1]),
         "the sequence is read from its end to its start, and the outputs are not turned round.": lambda: plain(other(x=x[::-1])),
         "step t reads the input of step t - 1, and step 1 that of step T.": lambda: plain(other(x=np.roll(x, 1, axis=0))),
-        "step t reads the input of step t - 1, and step 1 reads zeros.": lambda: plain(other(x=np.concatenate([0 * x[:1], x[:-1]]))),
+        "step t reads the input of step t - 1, and step 1 reads zeros.":
+            lambda: plain(other(x=np.concatenate([0 * x[:1], x[:-1]]))),
         "only the last output is returned: y holds one row for each step.": lambda: (read(h)[-1], h[-1]),
-        "scan hands back what is carried first and what is stacked second: their names have changed places.": lambda: (read(h)[-1], h),
+        "scan hands back what is carried first and what is stacked second: their names have changed places.":
+            lambda: (read(h)[-1], h),
         "all states are returned: the second result is the last one alone.": lambda: (read(h), h),
         "the second result is h_1: return the last state.": lambda: (read(h), h[0]),
         "the second result is h_{T-1}: return the state after the last step.": lambda: (read(h), before[-1]),
@@ -145,15 +152,18 @@ def run(inputs: tuple, outputs: Any) -> str:
         "the second result is the last output: return the last state.": lambda: (read(h), read(h)[-1]),
         "every step starts from h0: the state is not handed on.": lambda: plain(alone()),
         "the leak is not used: alpha seems to be 1.": lambda: plain(other(alpha=1.0)),
-        "what is handed on is z_t and not h_t, so that the leak acts for one step only.": lambda: plain(handing_z_on(params, alpha, h0, x)[0]),
+        "what is handed on is z_t and not h_t, so that the leak acts for one step only.":
+            lambda: plain(handing_z_on(params, alpha, h0, x)[0]),
         "what is handed on, and returned, is z_t and not h_t, so that the leak acts for one step only.":
             lambda: (read(handing_z_on(params, alpha, h0, x)[0]), handing_z_on(params, alpha, h0, x)[1]),
         "the state starts from h0 again in the middle of the sequence.":
             lambda: plain(np.concatenate([other(x=x[: len(x) // 2]), other(x=x[len(x) // 2 :])]) if len(x) > 1 else h),
         "the last input is not read, and the last output is missing.": lambda: plain(h[:-1]) if len(x) > 1 else (0.0, 0.0),
         "the leak is applied a second time, around a step that leaks already.": lambda: plain(forward(params, alpha**2, h0, x)),
-        "the first input is never read: step t reads x_t, which is row t - 1 of x.": lambda: plain(other(x=np.concatenate([x[1:], x[-1:]]))),
-        "c is added up from step to step: it belongs to each output by itself.": lambda: (h @ V.T + c * np.arange(1, len(h) + 1)[:, None], h[-1]),
+        "the first input is never read: step t reads x_t, which is row t - 1 of x.":
+            lambda: plain(other(x=np.concatenate([x[1:], x[-1:]]))),
+        "c is added up from step to step: it belongs to each output by itself.":
+            lambda: (h @ V.T + c * np.arange(1, len(h) + 1)[:, None], h[-1]),
         "h0 is read out too: the outputs begin with that of h_1.": lambda: (read(np.concatenate([h0[None], h])), h[-1]),
     })  # fmt: skip
 
@@ -350,30 +360,41 @@ def bptt(inputs: tuple, outputs: Any) -> str:
     problem = difference(outputs, right, NAMES, wrong_totals(inputs, right, outputs) | {
         "only the immediate derivatives are there: no step hears of later ones. Hand h_bar_t back to step t - 1.":
             lambda: wrong(leak=lambda h, t, z: cut(h), recurrent=lambda h, t: cut(h)),
-        "the direct way back is missing: h_{t-1} reaches h_t through W and, times 1 - alpha, directly.": lambda: wrong(leak=lambda h, t, z: cut(h)),
-        "the way back through W is missing: h_{t-1} reaches h_t directly and through W.": lambda: wrong(recurrent=lambda h, t: cut(h)),
+        "the direct way back is missing: h_{t-1} reaches h_t through W and, times 1 - alpha, directly.":
+            lambda: wrong(leak=lambda h, t, z: cut(h)),
+        "the way back through W is missing: h_{t-1} reaches h_t directly and through W.":
+            lambda: wrong(recurrent=lambda h, t: cut(h)),
         "the slope of tanh is taken from h_t: it is 1 - z_t^2, and with a leak z_t is not h_t.":
             lambda: wrong(squash=slope(lambda a, before, t: 1 - ((1 - alpha) * before + alpha * jnp.tanh(a)) ** 2)),
-        "the slope of tanh is taken from h_{t-1}: it is 1 - z_t^2.": lambda: wrong(squash=slope(lambda a, before, t: 1 - before**2)),
+        "the slope of tanh is taken from h_{t-1}: it is 1 - z_t^2.":
+            lambda: wrong(squash=slope(lambda a, before, t: 1 - before**2)),
         "the slope of tanh is missing.": lambda: wrong(squash=slope(lambda a, before, t: jnp.ones_like(a))),
-        "the slope of tanh is 1 - tanh^2, and here it is 1 - a_t^2, without tanh.": lambda: wrong(squash=slope(lambda a, before, t: 1 - a**2)),
-        "the slope of tanh is 1 - tanh^2, and here it is 1 - tanh, without the square.": lambda: wrong(squash=slope(lambda a, before, t: 1 - jnp.tanh(a))),
-        "tanh is applied once more to z_t before the slope is taken: it is 1 - z_t^2.": lambda: wrong(squash=slope(lambda a, before, t: 1 - jnp.tanh(jnp.tanh(a)) ** 2)),
-        "the slope of tanh belongs to another step: step t has 1 - z_t^2.": lambda: wrong(squash=slope(lambda a, before, t: 1 - jnp.asarray(np.roll(z, 1, axis=0))[t] ** 2)),
-        "the slope of tanh belongs to step t + 1: step t has 1 - z_t^2.": lambda: wrong(squash=slope(lambda a, before, t: 1 - jnp.asarray(np.roll(z, -1, axis=0))[t] ** 2)),
+        "the slope of tanh is 1 - tanh^2, and here it is 1 - a_t^2, without tanh.":
+            lambda: wrong(squash=slope(lambda a, before, t: 1 - a**2)),
+        "the slope of tanh is 1 - tanh^2, and here it is 1 - tanh, without the square.":
+            lambda: wrong(squash=slope(lambda a, before, t: 1 - jnp.tanh(a))),
+        "tanh is applied once more to z_t before the slope is taken: it is 1 - z_t^2.":
+            lambda: wrong(squash=slope(lambda a, before, t: 1 - jnp.tanh(jnp.tanh(a)) ** 2)),
+        "the slope of tanh belongs to another step: step t has 1 - z_t^2.":
+            lambda: wrong(squash=slope(lambda a, before, t: 1 - jnp.asarray(np.roll(z, 1, axis=0))[t] ** 2)),
+        "the slope of tanh belongs to step t + 1: step t has 1 - z_t^2.":
+            lambda: wrong(squash=slope(lambda a, before, t: 1 - jnp.asarray(np.roll(z, -1, axis=0))[t] ** 2)),
         "this slope is that of the logistic function: tanh has 1 - z_t^2.":
             lambda: wrong(squash=slope(lambda a, before, t: jnp.tanh(a) * (1 - jnp.tanh(a)))),
-        "W is not transposed on the way back: a derivative goes back through W^T.": lambda: wrong(product=product(lambda W, h, rest, bar: W @ bar)),
+        "W is not transposed on the way back: a derivative goes back through W^T.":
+            lambda: wrong(product=product(lambda W, h, rest, bar: W @ bar)),
         "h_bar goes back through W without the slope of tanh: a_bar does.":
             lambda: wrong(product=product(lambda W, h, rest, bar: W.T @ (bar / steep(W, h, rest)))),
         "the slope of tanh is multiplied after W^T: on the way back it comes first.":
             lambda: wrong(product=product(lambda W, h, rest, bar: steep(W, h, rest) * (W.T @ (bar / steep(W, h, rest))))),
-        "alpha is missing: the derivative with respect to z_t is alpha times that with respect to h_t.": lambda: wrong(blend=blend(1 - alpha, 1.0)),
+        "alpha is missing: the derivative with respect to z_t is alpha times that with respect to h_t.":
+            lambda: wrong(blend=blend(1 - alpha, 1.0)),
         "alpha is missing from what goes back through W.": lambda: wrong(recurrent=lambda h, t: times(1 / alpha)(h)),
         "alpha counts twice in what goes back through W.": lambda: wrong(recurrent=lambda h, t: times(alpha)(h)),
         "alpha is missing from the sums of dL/dW, dL/dU and dL/db.": lambda: sums(lambda a_bar, h_bar: (a_bar / alpha, before, x)),
         "alpha counts twice in dL/dW, dL/dU and dL/db.": lambda: sums(lambda a_bar, h_bar: (a_bar * alpha, before, x)),
-        "alpha is missing, and so is the direct way back: this is the sweep of the cell without leak.": lambda: wrong(blend=blend(0.0, 1.0)),
+        "alpha is missing, and so is the direct way back: this is the sweep of the cell without leak.":
+            lambda: wrong(blend=blend(0.0, 1.0)),
         "the leak is missing, on the way forward and back: alpha seems to be 1.": lambda: gradient((model, 1.0, h0, x, target)),
         "what goes back on the direct way is not multiplied by 1 - alpha.": lambda: wrong(blend=blend(1.0, alpha)),
         "what goes back on the direct way is multiplied by alpha: by 1 - alpha.": lambda: wrong(blend=blend(alpha, alpha)),
@@ -384,36 +405,51 @@ def bptt(inputs: tuple, outputs: Any) -> str:
         "the error of the step itself does not go back on the direct way: 1 - alpha multiplies the whole h_bar_t.":
             lambda: paired(right, without_own_error(inputs), before, x),
         "alpha and 1 - alpha have changed places on the way back.": lambda: wrong(blend=blend(alpha, 1 - alpha)),
-        "only the last step has a loss here: every step has one, and adds its own derivative to h_bar_t.": lambda: wrong(counts=lambda t: float(t == T - 1)),
+        "only the last step has a loss here: every step has one, and adds its own derivative to h_bar_t.":
+            lambda: wrong(counts=lambda t: float(t == T - 1)),
         "the loss of the last step alone goes back into the cell: every step adds its own derivative to h_bar_t.":
             lambda: wrong(read=lambda h, t: h if t == T - 1 else cut(h)),
-        "the loss of the last step goes back into the cell twice: the sweep starts from zero.": lambda: wrong(read=lambda h, t: times(2)(h) if t == T - 1 else h),
+        "the loss of the last step goes back into the cell twice: the sweep starts from zero.":
+            lambda: wrong(read=lambda h, t: times(2)(h) if t == T - 1 else h),
         "the loss of the last step does not go back into the cell.": lambda: wrong(read=lambda h, t: cut(h) if t == T - 1 else h),
         "only the first step has a loss here: every step has one.": lambda: wrong(counts=lambda t: float(t == 0)),
         "the last step's loss is missing: start the sweep at t = T.": lambda: wrong(counts=lambda t: float(t < T - 1)),
         "the targets are not subtracted: the error is y_t - target_t.": lambda: gradient((model, alpha, h0, x, 0 * target)),
         "h0 is not used: the first state is zero.": lambda: gradient((model, alpha, 0 * h0, x, target)),
-        "the sweep runs from the first step to the last: it runs back from the last.": lambda: paired(right, forwards(inputs), before, x),
-        "the sweep's rows are in reverse order where they meet states and inputs: turn them round.": lambda: sums(lambda a_bar, h_bar: (a_bar[::-1], before, x)),
-        "dL/dW, dL/dU and dL/db are made from h_bar: they need a_bar, behind the slope of tanh.": lambda: sums(lambda a_bar, h_bar: (h_bar, before, x)),
-        "dL/dW, dL/dU and dL/db are made from h_bar times alpha: they need a_bar, behind the slope of tanh.": lambda: sums(lambda a_bar, h_bar: (alpha * h_bar, before, x)),
-        "dL/dW pairs a_bar_t with h_t: W is multiplied by the state before, h_{t-1}.": lambda: sums(lambda a_bar, h_bar: (a_bar, h, x)),
-        "dL/dW pairs a_bar_t with z_{t-1}: W is multiplied by the state h_{t-1}.": lambda: sums(lambda a_bar, h_bar: (a_bar, np.concatenate([h0[None], z[:-1]]), x)),
-        "dL/dW pairs a_bar_t with z_t: W is multiplied by the state before, h_{t-1}.": lambda: sums(lambda a_bar, h_bar: (a_bar, z, x)),
+        "the sweep runs from the first step to the last: it runs back from the last.":
+            lambda: paired(right, forwards(inputs), before, x),
+        "the sweep's rows are in reverse order where they meet states and inputs: turn them round.":
+            lambda: sums(lambda a_bar, h_bar: (a_bar[::-1], before, x)),
+        "dL/dW, dL/dU and dL/db are made from h_bar: they need a_bar, behind the slope of tanh.":
+            lambda: sums(lambda a_bar, h_bar: (h_bar, before, x)),
+        "dL/dW, dL/dU and dL/db are made from h_bar times alpha: they need a_bar, behind the slope of tanh.":
+            lambda: sums(lambda a_bar, h_bar: (alpha * h_bar, before, x)),
+        "dL/dW pairs a_bar_t with h_t: W is multiplied by the state before, h_{t-1}.":
+            lambda: sums(lambda a_bar, h_bar: (a_bar, h, x)),
+        "dL/dW pairs a_bar_t with z_{t-1}: W is multiplied by the state h_{t-1}.":
+            lambda: sums(lambda a_bar, h_bar: (a_bar, np.concatenate([h0[None], z[:-1]]), x)),
+        "dL/dW pairs a_bar_t with z_t: W is multiplied by the state before, h_{t-1}.":
+            lambda: sums(lambda a_bar, h_bar: (a_bar, z, x)),
         "h0 is missing from dL/dW: the state before step 1 is h0.": lambda: sums(lambda a_bar, h_bar: (a_bar, later(h), x)),
         "dL/dU pairs a_bar_t with x_{t-1}: step t reads x_t.": lambda: sums(lambda a_bar, h_bar: (a_bar, before, later(x))),
-        "dL/dU pairs a_bar_t with x_{t-1}, and a_bar_1 with x_T: step t reads x_t.": lambda: sums(lambda a_bar, h_bar: (a_bar, before, np.roll(x, 1, axis=0))),
+        "dL/dU pairs a_bar_t with x_{t-1}, and a_bar_1 with x_T: step t reads x_t.":
+            lambda: sums(lambda a_bar, h_bar: (a_bar, before, np.roll(x, 1, axis=0))),
         "step 1 is missing from dL/dW, dL/dU and dL/db.": lambda: sums(lambda a_bar, h_bar: (a_bar[1:], before[1:], x[1:])),
         "step T is missing from dL/dW, dL/dU and dL/db.": lambda: sums(lambda a_bar, h_bar: (a_bar[:-1], before[:-1], x[:-1])),
-        "dL/dW, dL/dU and dL/db hold the term of step 1 alone: add up the terms of all steps.": lambda: sums(lambda a_bar, h_bar: (a_bar[first], before[first], x[first])),
-        "dL/dW, dL/dU and dL/db hold the term of step T alone: add up the terms of all steps.": lambda: sums(lambda a_bar, h_bar: (a_bar[last], before[last], x[last])),
+        "dL/dW, dL/dU and dL/db hold the term of step 1 alone: add up the terms of all steps.":
+            lambda: sums(lambda a_bar, h_bar: (a_bar[first], before[first], x[first])),
+        "dL/dW, dL/dU and dL/db hold the term of step T alone: add up the terms of all steps.":
+            lambda: sums(lambda a_bar, h_bar: (a_bar[last], before[last], x[last])),
         "dL/db is the term of one step: add up the terms of all.":
             lambda: nearest([right._replace(rnn=right.rnn._replace(b=row)) for row in totals(inputs)[0]], outputs),
-        "dL/dW, dL/dU and dL/db are divided by T: add up the terms, without a mean.": lambda: right._replace(rnn=scaled(right.rnn, 1 / T)),
+        "dL/dW, dL/dU and dL/db are divided by T: add up the terms, without a mean.":
+            lambda: right._replace(rnn=scaled(right.rnn, 1 / T)),
         "dL/dV pairs the error of step t with h_{t-1}: y_t is read from h_t.": lambda: right._replace(V=error.T @ before),
         "dL/dV pairs the error of step t with z_t: y_t is read from h_t.": lambda: right._replace(V=error.T @ z),
-        "dL/dV and dL/dc hold the last step alone: add up all steps.": lambda: right._replace(V=np.outer(error[-1], h[-1]), c=error[-1]),
-        "dL/dV and dL/dc hold the first step alone: add up all steps.": lambda: right._replace(V=np.outer(error[0], h[0]), c=error[0]),
+        "dL/dV and dL/dc hold the last step alone: add up all steps.":
+            lambda: right._replace(V=np.outer(error[-1], h[-1]), c=error[-1]),
+        "dL/dV and dL/dc hold the first step alone: add up all steps.":
+            lambda: right._replace(V=np.outer(error[0], h[0]), c=error[0]),
         "dL/dV and dL/dc are divided by T: add up the terms, without a mean.": lambda: right._replace(V=right.V / T, c=right.c / T),
     })  # fmt: skip
     if "wrong values" in problem:
@@ -494,7 +530,8 @@ def truncated(inputs: tuple, outputs: Any) -> str:
         return nearest(tries, outputs)
 
     return difference(outputs, right, NAMES, wrong_totals(inputs, right, outputs) | {
-        "this is the whole gradient: nothing is cut between the blocks. Stop it with jax.lax.stop_gradient.": lambda: gradient(inputs),
+        "this is the whole gradient: nothing is cut between the blocks. Stop it with jax.lax.stop_gradient.":
+            lambda: gradient(inputs),
         "every step is cut off from the one before: cut only where a block begins.": lambda: wrong(lambda t: True),
         "every block starts from h0: the state is carried from one block to the next, only the derivative is cut.":
             lambda: added([block_gradient(block, h0) for block in blocks(k)]),
@@ -504,7 +541,8 @@ def truncated(inputs: tuple, outputs: Any) -> str:
             lambda: added([block_gradient(block, 0 * h0) for block in blocks(k)]),
         "h0 is not used: the first state is zero.": lambda: gradient(from_zero, **begin(lambda t: t % k == 0)),
         "the state that is handed on is one step old: hand on the last state of the block.": one_state_old,
-        "the last, shorter block is missing.": lambda: added([block_gradient(block, starts[block.start]) for block in blocks(k)[: T // k]] or [scaled(right, 0)]),
+        "the last, shorter block is missing.":
+            lambda: added([block_gradient(block, starts[block.start]) for block in blocks(k)[: T // k]] or [scaled(right, 0)]),
         "the last block is filled up, and the steps that do not exist count in the loss.": padded,
         "the blocks overlap by one step, which counts twice.": overlapping,
         "the last block is moved back to have k steps, over steps that count already: it is shorter.": moved_back,
@@ -512,9 +550,11 @@ def truncated(inputs: tuple, outputs: Any) -> str:
         "everything is divided by k: the loss is a sum over the steps, not a mean.": lambda: scaled(right, 1 / k),
         "each block's loss is divided by its own length: the loss is a sum over the steps, not a mean.":
             lambda: added([scaled(block_gradient(block, starts[block.start]), 1 / len(x[block])) for block in blocks(k)]),
-        "only the last block counts here: every step has a loss.": lambda: block_gradient(blocks(k)[-1], starts[blocks(k)[-1].start]),
+        "only the last block counts here: every step has a loss.":
+            lambda: block_gradient(blocks(k)[-1], starts[blocks(k)[-1].start]),
         "only the first block counts here: every step has a loss.": lambda: block_gradient(slice(0, k), h0),
-        "only the last k steps are differentiated: every block is.": lambda: block_gradient(slice(max(T - k, 0), T), starts[max(T - k, 0)]),
+        "only the last k steps are differentiated: every block is.":
+            lambda: block_gradient(slice(max(T - k, 0), T), starts[max(T - k, 0)]),
         "the loss of each step looks back k steps, across the beginning of its block: nothing crosses it.": sliding,
         "the cut is one step early: step k belongs to the first block.": lambda: wrong(lambda t: (t + 1) % k == 0),
         "the cut is one step late: step k + 1 is the first of the second block.": lambda: wrong(lambda t: (t - 1) % k == 0),
@@ -524,16 +564,23 @@ def truncated(inputs: tuple, outputs: Any) -> str:
         "k is taken for the number of blocks: it is their length.": lambda: wrong(lambda t: t % -(-T // k) == 0),
         "there is one cut only, after the first k steps: cut at the beginning of every block.": lambda: wrong(lambda t: t == k),
         "each block holds every so many steps, and not steps that follow each other.": strided,
-        "the loss is counted at the last step of each block alone: every step has a loss.": lambda: wrong(counts=lambda t: float((t + 1) % k == 0 or t == T - 1)),
-        "only the last step of the sequence has a loss here: every step has one.": lambda: wrong(counts=lambda t: float(t == T - 1)),
+        "the loss is counted at the last step of each block alone: every step has a loss.":
+            lambda: wrong(counts=lambda t: float((t + 1) % k == 0 or t == T - 1)),
+        "only the last step of the sequence has a loss here: every step has one.":
+            lambda: wrong(counts=lambda t: float(t == T - 1)),
         "the direct way is not cut: stop the whole state between two blocks.": lambda: wrong(leak=lambda h, t, z: h),
-        "the direct way is the only one that is cut: stop the whole state between two blocks.": lambda: wrong(recurrent=lambda h, t: h),
-        "the last state of a block is cut before it is read out: cut it after.": lambda: wrong(read=lambda h, t: cut(h) if (t + 1) % k == 0 or t == T - 1 else h),
-        "the last state of a whole block is cut before it is read out: cut it after.": lambda: wrong(read=lambda h, t: cut(h) if (t + 1) % k == 0 else h),
+        "the direct way is the only one that is cut: stop the whole state between two blocks.":
+            lambda: wrong(recurrent=lambda h, t: h),
+        "the last state of a block is cut before it is read out: cut it after.":
+            lambda: wrong(read=lambda h, t: cut(h) if (t + 1) % k == 0 or t == T - 1 else h),
+        "the last state of a whole block is cut before it is read out: cut it after.":
+            lambda: wrong(read=lambda h, t: cut(h) if (t + 1) % k == 0 else h),
         "the weights are cut too: at the first step of a block they count like at any other.": frozen,
         "the leak is missing: alpha seems to be 1.": lambda: gradient((model, 1.0, h0, x, target), **begin(lambda t: t % k == 0)),
-        "c is missing from the outputs.": lambda: gradient((model._replace(c=0 * model.c), *inputs[1:]), **begin(lambda t: t % k == 0)),
-        "the targets are not subtracted: the error is y_t - target_t.": lambda: gradient((model, alpha, h0, x, 0 * target), **begin(lambda t: t % k == 0)),
+        "c is missing from the outputs.":
+            lambda: gradient((model._replace(c=0 * model.c), *inputs[1:]), **begin(lambda t: t % k == 0)),
+        "the targets are not subtracted: the error is y_t - target_t.":
+            lambda: gradient((model, alpha, h0, x, 0 * target), **begin(lambda t: t % k == 0)),
         "the weights are changed after each block: all gradients belong to the weights that were given.":
             updated,
     })  # fmt: skip
@@ -577,7 +624,8 @@ def wrong_jacobians(params: Params, alpha: float, h0: Any, x: Any) -> dict[str, 
         "neither way has its factor, 1 - alpha or alpha.": lambda: one + inner,
         "alpha and 1 - alpha have changed places.": lambda: alpha * one + (1 - alpha) * inner,
         "the slope of tanh is missing: this is the linear network.": lambda: np.stack([(1 - alpha) * one + alpha * W] * len(x)),
-        "the slope of tanh stands on the wrong side of W: it multiplies rows.": lambda: (1 - alpha) * one + alpha * W * (1 - z**2)[:, None, :],
+        "the slope of tanh stands on the wrong side of W: it multiplies rows.":
+            lambda: (1 - alpha) * one + alpha * W * (1 - z**2)[:, None, :],
         "the slope of tanh is taken from h_t: it is 1 - z_t^2.": lambda: rows(1 - h**2),
         "the slope of tanh is taken from h_{t-1}: it is 1 - z_t^2.": lambda: rows(1 - before**2),
         "the slope of tanh is taken from alpha z_t: it is 1 - z_t^2.": lambda: rows(1 - (alpha * z) ** 2),
@@ -587,13 +635,20 @@ def wrong_jacobians(params: Params, alpha: float, h0: Any, x: Any) -> dict[str, 
         "these are transposed Jacobians, taken from the last step to the first: this is the sweep back.": lambda: back[::-1],
         "the steps are taken from the last to the first.": lambda: J[::-1],
         "every step is differentiated at h0: hand the new state on.": lambda: step_jacobians(params, alpha, h0, x, [h0] * len(x)),
-        "every step is differentiated at the new state h_t: it starts from h_{t-1}.": lambda: step_jacobians(params, alpha, h0, x, h),
+        "every step is differentiated at the new state h_t: it starts from h_{t-1}.":
+            lambda: step_jacobians(params, alpha, h0, x, h),
         "h0 is not used: the first state is zero.": lambda: step_jacobians(params, alpha, 0 * h0, x),
-        "the leak is missing, in the states and in the derivative: alpha seems to be 1.": lambda: step_jacobians(params, 1.0, h0, x),
+        "the leak is missing, in the states and in the derivative: alpha seems to be 1.":
+            lambda: step_jacobians(params, 1.0, h0, x),
     }
 
 
-@exercise(lambda rng: [(model.rnn, alpha, h0, x, rng.normal(size=h0.shape).astype(np.float32)) for model, alpha, h0, x in networks(rng)], call=calls.traced)
+def directed(rng: np.random.Generator) -> list:
+    """Networks, each with a direction in which its start is moved."""
+    return [(model.rnn, alpha, h0, x, rng.normal(size=h0.shape).astype(np.float32)) for model, alpha, h0, x in networks(rng)]
+
+
+@exercise(directed, call=calls.traced)
 def push(inputs: tuple, outputs: Any) -> str:
     if not isinstance(outputs, tuple) or len(outputs) != 2 or not isinstance(outputs[1], np.ndarray) or outputs[1].ndim != 2:
         return "the call did not return a result and the shapes on the way to it."
@@ -630,16 +685,20 @@ def push(inputs: tuple, outputs: Any) -> str:
         "v_t is added to the state h_t: return v_t alone.": lambda: states + right,
         "every step starts from v again: push on what came out of the step before.": lambda: J @ v,
         "the leak keeps a share of the first v: it keeps a share of what came out of the step before.": leaking_v,
-        "the vector is scaled to length 1 at every step: do not scale it.": lambda: right / np.linalg.norm(right, axis=1, keepdims=True),
+        "the vector is scaled to length 1 at every step: do not scale it.":
+            lambda: right / np.linalg.norm(right, axis=1, keepdims=True),
         "v itself is the first row: the first row is J_1 v.": lambda: np.stack([v, *right[:-1]]),
         "v itself is stepped through tanh: its derivative is wanted.": stepped,
-        "the point and the direction have changed places in jax.jvp: the state comes first.": lambda: carried(step_jacobians(params, alpha, v, x), h0),
+        "the point and the direction have changed places in jax.jvp: the state comes first.":
+            lambda: carried(step_jacobians(params, alpha, v, x), h0),
         "the inputs are moved too: only h_0 moves.": moving_inputs,
         "this is the state that follows from h0 + v, and not its derivative.": lambda: moved(1),
-        "this is the difference of two runs, from h0 + v and from h0: the derivative is wanted, for v that is arbitrarily small.": lambda: moved(1) - states,
+        "this is the difference of two runs, from h0 + v and from h0: the derivative is wanted, for v that is arbitrarily small.":
+            lambda: moved(1) - states,
         "these are the pulled vectors of the sweep back: jax.jvp pushes forwards.": lambda: ways_back(J, v),
     } | ways)  # fmt: skip
-    if problem.endswith(("wrong values.", "zero everywhere.")) and ((outputs == 0).mean() > 0.2 or np.abs(outputs).max() > 10 * np.abs(right).max()):
+    unlike = problem.endswith(("wrong values.", "zero everywhere."))
+    if unlike and ((outputs == 0).mean() > 0.2 or np.abs(outputs).max() > 10 * np.abs(right).max()):
         return f"{problem} Is it a difference quotient with a step so small that rounding swallows it?"
     formed = [shape for shape in np.asarray(shapes, int).tolist() if shape.count(H) >= 2 and H > 1]
     if not problem and formed:
@@ -676,27 +735,40 @@ def memory(inputs: tuple, outputs: Any) -> str:
         "the division by the root of H is missing.": lambda: frobenius(products),
         "no root is taken.": lambda: right**2,
         "the sum of squares is not divided by H, and no root is taken.": lambda: frobenius(products) ** 2,
-        "the norm is divided by H, so the mean is over all H^2 entries or stands outside the root: divide the sum of squares by H.": lambda: frobenius(products) / H,
-        "the sum of squares is divided by T, the number of steps: divide by H, the number of directions.": lambda: frobenius(products) / len(x) ** 0.5,
+        "the norm is divided by H, so the mean is over all H^2 entries or stands outside the root: divide the sum of squares by H.":
+            lambda: frobenius(products) / H,
+        "the sum of squares is divided by T, the number of steps: divide by H, the number of directions.":
+            lambda: frobenius(products) / len(x) ** 0.5,
         "this is the spread of the responses, with their mean taken off: take the mean of the squares.":
             lambda: norms(products - products.mean(axis=2, keepdims=True), axis=(1, 2)) / H**0.5,
         "this is the largest singular value: the mean over all directions is wanted.": lambda: norms(products, 2, axis=(1, 2)),
         "this is the spectral radius: a norm is wanted.": lambda: np.abs(np.linalg.eigvals(products)).max(axis=1),
-        "this is the mean of the lengths: take the root of the mean of their squares.": lambda: norms(products, axis=1).mean(axis=1),
-        "this is the mean of the lengths of the rows: take the root of the mean of the squares.": lambda: norms(products, axis=2).mean(axis=1),
-        "the responses are averaged before their length is taken, so that directions cancel: square first.": lambda: norms(products.mean(axis=2), axis=1),
-        "the responses are added up before their length is taken, so that directions cancel: square first.": lambda: norms(products.sum(axis=2), axis=1),
-        "this is one direction alone, that of all ones: take all unit vectors.": lambda: norms(products.sum(axis=2), axis=1) / H**0.5,
-        "only the response of each unit to itself is counted: take all entries.": lambda: norms(np.diagonal(products, axis1=1, axis2=2), axis=1) / H**0.5,
+        "this is the mean of the lengths: take the root of the mean of their squares.":
+            lambda: norms(products, axis=1).mean(axis=1),
+        "this is the mean of the lengths of the rows: take the root of the mean of the squares.":
+            lambda: norms(products, axis=2).mean(axis=1),
+        "the responses are averaged before their length is taken, so that directions cancel: square first.":
+            lambda: norms(products.mean(axis=2), axis=1),
+        "the responses are added up before their length is taken, so that directions cancel: square first.":
+            lambda: norms(products.sum(axis=2), axis=1),
+        "this is one direction alone, that of all ones: take all unit vectors.":
+            lambda: norms(products.sum(axis=2), axis=1) / H**0.5,
+        "only the response of each unit to itself is counted: take all entries.":
+            lambda: norms(np.diagonal(products, axis1=1, axis2=2), axis=1) / H**0.5,
         "this is the response to the first unit alone: take all unit vectors.": lambda: norms(products[:, :, 0], axis=1),
-        "the sum over time is taken too, or in place of that over units: m has one entry for each step.": lambda: norms(products, axis=(0, 1)) / H**0.5,
-        "the sum over time is taken too, or in place of that over units: m has an entry for each step.": lambda: (products**2).sum(axis=0).mean(axis=0) ** 0.5,
-        "the sum over time is taken too, or in place of that over the units: m has one entry for each step.": lambda: (products**2).sum(axis=0).mean(axis=1) ** 0.5,
+        "the sum over time is taken too, or in place of that over units: m has one entry for each step.":
+            lambda: norms(products, axis=(0, 1)) / H**0.5,
+        "the sum over time is taken too, or in place of that over units: m has an entry for each step.":
+            lambda: (products**2).sum(axis=0).mean(axis=0) ** 0.5,
+        "the sum over time is taken too, or in place of that over the units: m has one entry for each step.":
+            lambda: (products**2).sum(axis=0).mean(axis=1) ** 0.5,
         "these are the single steps: multiply the Jacobians up.": lambda: frobenius(J) / H**0.5,
-        "the norms of the single steps are multiplied: multiply the Jacobians, then take the norm.": lambda: np.cumprod(frobenius(J) / H**0.5),
+        "the norms of the single steps are multiplied: multiply the Jacobians, then take the norm.":
+            lambda: np.cumprod(frobenius(J) / H**0.5),
         "the Jacobians are multiplied in the wrong order: J_t comes from the left.":
             lambda: frobenius(carried(np.swapaxes(J, 1, 2), np.eye(H))) / H**0.5,
-        "these are lags counted back from the last step: m_t is the response of h_t to h_0.": lambda: frobenius(ways_back(J, np.eye(H)))[::-1] / H**0.5,
+        "these are lags counted back from the last step: m_t is the response of h_t to h_0.":
+            lambda: frobenius(ways_back(J, np.eye(H)))[::-1] / H**0.5,
         "lag 0 is in the first place: m_1 is the response of h_1.": lambda: np.concatenate([[1.0], right[:-1]]),
         "everything is divided by the first entry: m_1 need not be 1.": lambda: right / right[0],
         "the start is moved by whole unit vectors: the derivative is wanted, for a change that is arbitrarily small.":
@@ -746,11 +818,14 @@ def horizon(inputs: tuple, outputs: Any) -> str:
     return difference(outputs, right, "the horizon ()", {
         "where the memory never falls below the level, the horizon is T.": lambda: given if never and given in (0, -1) else -7.5,
         "where the memory never falls below the level, the horizon is T, not infinite.": lambda: np.inf if never else -7.5,
-        "where the memory never falls below the level, the horizon is T, the number of steps, not the last index.": lambda: T - 1 if never else -7.5,
+        "where the memory never falls below the level, the horizon is T, the number of steps, not the last index.":
+            lambda: T - 1 if never else -7.5,
         "where the memory never falls below the level, the horizon is T: T + 1 is one too many.": lambda: T + 1 if never else -7.5,
-        "the memory is below the level from the first step: the horizon is then 0.": lambda: given if at_once and given in (T, 1, T - 1) else -7.5,
+        "the memory is below the level from the first step: the horizon is then 0.":
+            lambda: given if at_once and given in (T, 1, T - 1) else -7.5,
         "all entries above the level are counted, also those after the first fall.": lambda: unless(len(above)),
-        "the memory rises above the level again later: the horizon ends where it first falls below.": lambda: unless(above[-1] + 1 if above else 0),
+        "the memory rises above the level again later: the horizon ends where it first falls below.":
+            lambda: unless(above[-1] + 1 if above else 0),
         "this is where the memory rises again: the first entry below the level is wanted, and this is the first one that is not.":
             lambda: unless(first(lambda value: value >= level, T)),
         "an entry equal to the level counts as memory: compare with <.": lambda: unless(first(lambda value: value <= level, T)),
@@ -763,9 +838,12 @@ def horizon(inputs: tuple, outputs: Any) -> str:
         "the horizon is a whole number of steps: nothing is read off between two of them.":
             lambda: given if given % 1 and abs(given - right) < 1.5 else -7.5,
         "this is the place of the smallest entry: the first one below the level is wanted.": lambda: unless(int(np.argmin(m))),
-        "this is the place of the entry nearest to the level: the first one below it is wanted.": lambda: unless(int(np.abs(m - level).argmin())),
-        "this is an entry of m: the number of steps is wanted.": lambda: next((value for value in m if abs(value - given) < 1e-6), -7.5),
-        "the level is taken as a share of the first entry: compare with the level itself.": lambda: unless(first(lambda value: value < level * m[0], T)),
+        "this is the place of the entry nearest to the level: the first one below it is wanted.":
+            lambda: unless(int(np.abs(m - level).argmin())),
+        "this is an entry of m: the number of steps is wanted.":
+            lambda: next((value for value in m if abs(value - given) < 1e-6), -7.5),
+        "the level is taken as a share of the first entry: compare with the level itself.":
+            lambda: unless(first(lambda value: value < level * m[0], T)),
         "the root of m is compared with the level: compare m itself.": lambda: unless(first(lambda value: value**0.5 < level, T)),
         "the square of m is compared with the level: compare m itself.": lambda: unless(first(lambda value: value**2 < level, T)),
         "this is a line drawn through the first entry on a logarithmic scale: m need not fall by the same factor at every step. Compare its entries.":
@@ -805,14 +883,18 @@ def clip(inputs: tuple, outputs: Any) -> str:
     named = outputs if isinstance(outputs, tuple) and len(outputs) == 2 else (None, None)
     number = isinstance(named[1], np.ndarray) and named[1].ndim == 0
     return difference(outputs, right, names, {
-        "each array is clipped by a norm of its own: one norm, over all of them, keeps the direction.": lambda: (jax.tree.map(each, gradient), size),
-        "each row is clipped by itself: one norm, over all arrays, keeps the direction.": lambda: (jax.tree.map(lambda leaf: each(leaf, -1), gradient), size),
+        "each array is clipped by a norm of its own: one norm, over all of them, keeps the direction.":
+            lambda: (jax.tree.map(each, gradient), size),
+        "each row is clipped by itself: one norm, over all arrays, keeps the direction.":
+            lambda: (jax.tree.map(lambda leaf: each(leaf, -1), gradient), size),
         "each entry is clipped: scale the whole gradient, so that its direction is kept.":
             lambda: (jax.tree.map(lambda leaf: np.clip(leaf, -limit, limit), gradient), size),
-        "a gradient below the limit is changed: clipping only ever shortens.": lambda: (shrunk(limit / size), size) if 0 < size <= limit else (zero, -1.0),
+        "a gradient below the limit is changed: clipping only ever shortens.":
+            lambda: (shrunk(limit / size), size) if 0 < size <= limit else (zero, -1.0),
         "long gradients are not shortened: multiply by the smaller of 1 and limit / norm.":
             lambda: (gradient, size) if finite and size > limit else (zero, -1.0),
-        "the gradient is scaled to length 1 and not to the limit.": lambda: (shrunk(1 / size if size > limit else 1.0), size) if size > 0 else (zero, -1.0),
+        "the gradient is scaled to length 1 and not to the limit.":
+            lambda: (shrunk(1 / size if size > limit else 1.0), size) if size > 0 else (zero, -1.0),
         "the gradient is multiplied by the limit: by limit / norm.": lambda: (shrunk(min(1.0, limit)), size),
         "the root is missing from the norm.": lambda: by(size**2),
         "the norm that is returned is its square: take the root.": lambda: (right[0], size**2),
@@ -830,10 +912,14 @@ def clip(inputs: tuple, outputs: Any) -> str:
         "gradients above the limit are set to zero: shorten them.": lambda: (shrunk(0.0 if size > limit else 1.0), size),
         "the norm is missing: return the clipped tree and the norm.": lambda: right[0],
         "the two results have changed places: the clipped tree comes first.": lambda: right[::-1],
-        "the tree has lost its form: return the arrays in the form in which they came (jax.tree.map keeps it).": lambda: (tuple(jax.tree.leaves(right[0])), size),
-        "the tree has become one long vector: return the arrays in the form in which they came.": lambda: (np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(right[0])]), size),
-        "for a gradient that is not finite a single 0 is returned: return a tree of zeros.": lambda: (0.0, size) if not finite else -1.0,
-        "the norm of a gradient that is not finite is returned as it is, infinite or NaN.": lambda: (zero, named[1]) if not finite and number else -1.0,
+        "the tree has lost its form: return the arrays in the form in which they came (jax.tree.map keeps it).":
+            lambda: (tuple(jax.tree.leaves(right[0])), size),
+        "the tree has become one long vector: return the arrays in the form in which they came.":
+            lambda: (np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(right[0])]), size),
+        "for a gradient that is not finite a single 0 is returned: return a tree of zeros.":
+            lambda: (0.0, size) if not finite else -1.0,
+        "the norm of a gradient that is not finite is returned as it is, infinite or NaN.":
+            lambda: (zero, named[1]) if not finite and number else -1.0,
         "something is added to the norm, or to its square: return the norm itself.":
             lambda: (named[0], named[1]) if finite and number and 0 < named[1] - size < 0.2 and nearly(named[0], right[0]) else -1.0,
         "a gradient of zeros becomes NaN: 0/0 arises. Divide by something that is not 0 where the norm is.":
@@ -881,26 +967,41 @@ def bias(inputs: tuple, outputs: Any) -> str:
             lambda: (norm(apart, axis=1) / norm(full, axis=1)).mean(),
         "the lengths of the differences are averaged, so that errors in opposite directions do not cancel: take the mean over the batch first.":
             lambda: norm(apart, axis=1).mean() / norm(mean(full)),
-        "the lengths are averaged, above and below: take the mean over the batch first.": lambda: norm(apart, axis=1).mean() / norm(full, axis=1).mean(),
+        "the lengths are averaged, above and below: take the mean over the batch first.":
+            lambda: norm(apart, axis=1).mean() / norm(full, axis=1).mean(),
         "absolute differences are averaged, so that errors in opposite directions do not cancel: average the differences themselves.":
             lambda: norm(mean(np.abs(apart))) / norm(mean(full)),
-        "absolute differences are averaged, and absolute gradients: average them with their signs.": lambda: norm(mean(np.abs(apart))) / norm(mean(np.abs(full))),
-        "one number for each example is returned: take the mean over the batch first.": lambda: norm(apart, axis=1) / norm(full, axis=1),
-        "the lengths of the single gradients are averaged below the line: it is the length of their mean.": lambda: norm(mean(apart)) / norm(full, axis=1).mean(),
+        "absolute differences are averaged, and absolute gradients: average them with their signs.":
+            lambda: norm(mean(np.abs(apart))) / norm(mean(np.abs(full))),
+        "one number for each example is returned: take the mean over the batch first.":
+            lambda: norm(apart, axis=1) / norm(full, axis=1),
+        "the lengths of the single gradients are averaged below the line: it is the length of their mean.":
+            lambda: norm(mean(apart)) / norm(full, axis=1).mean(),
         "the length is taken over the whole batch at once: take the mean over the batch first.": lambda: norm(apart) / norm(full),
-        "the examples are added up above the line and averaged below: average both.": lambda: norm(apart.sum(axis=0)) / norm(mean(full)),
-        "the examples are averaged above the line and added up below: average both.": lambda: norm(mean(apart)) / norm(full.sum(axis=0)),
-        "the median of the examples is taken: take their mean.": lambda: norm(np.median(short, axis=0) - np.median(full, axis=0)) / norm(np.median(full, axis=0)),
+        "the examples are added up above the line and averaged below: average both.":
+            lambda: norm(apart.sum(axis=0)) / norm(mean(full)),
+        "the examples are averaged above the line and added up below: average both.":
+            lambda: norm(mean(apart)) / norm(full.sum(axis=0)),
+        "the median of the examples is taken: take their mean.":
+            lambda: norm(np.median(short, axis=0) - np.median(full, axis=0)) / norm(np.median(full, axis=0)),
         "only the first example is looked at: take the mean over the batch.": lambda: norm(apart[0]) / norm(full[0]),
-        "each gradient is brought to length 1 before the mean: average the gradients as they are.": lambda: norm(mean(unit(short) - unit(full))) / norm(mean(unit(full))),
-        "this is the spread over the examples, that is noise: bias is the length of the mean difference.": lambda: norm(apart.std(axis=0)) / norm(mean(full)),
+        "each gradient is brought to length 1 before the mean: average the gradients as they are.":
+            lambda: norm(mean(unit(short) - unit(full))) / norm(mean(unit(full))),
+        "this is the spread over the examples, that is noise: bias is the length of the mean difference.":
+            lambda: norm(apart.std(axis=0)) / norm(mean(full)),
         "the division by the length of the mean full gradient is missing.": lambda: norm(mean(apart)),
-        "it is divided by the length of the truncated gradient: divide by that of the full one.": lambda: norm(mean(apart)) / norm(mean(short)),
-        "it is divided by the length of the mean of both: divide by that of the full one.": lambda: 2 * norm(mean(apart)) / norm(mean(short + full)),
-        "it is divided by the sum of both lengths: divide by that of the full one.": lambda: norm(mean(apart)) / (norm(mean(short)) + norm(mean(full))),
-        "this is the difference of the lengths: take the length of the difference.": lambda: abs(norm(mean(short)) - norm(mean(full))) / norm(mean(full)),
-        "this is the difference of the lengths, with its sign: take the length of the difference.": lambda: (norm(mean(short)) - norm(mean(full))) / norm(mean(full)),
-        "this is the difference of the lengths, with its sign turned: take the length of the difference.": lambda: (norm(mean(full)) - norm(mean(short))) / norm(mean(full)),
+        "it is divided by the length of the truncated gradient: divide by that of the full one.":
+            lambda: norm(mean(apart)) / norm(mean(short)),
+        "it is divided by the length of the mean of both: divide by that of the full one.":
+            lambda: 2 * norm(mean(apart)) / norm(mean(short + full)),
+        "it is divided by the sum of both lengths: divide by that of the full one.":
+            lambda: norm(mean(apart)) / (norm(mean(short)) + norm(mean(full))),
+        "this is the difference of the lengths: take the length of the difference.":
+            lambda: abs(norm(mean(short)) - norm(mean(full))) / norm(mean(full)),
+        "this is the difference of the lengths, with its sign: take the length of the difference.":
+            lambda: (norm(mean(short)) - norm(mean(full))) / norm(mean(full)),
+        "this is the difference of the lengths, with its sign turned: take the length of the difference.":
+            lambda: (norm(mean(full)) - norm(mean(short))) / norm(mean(full)),
         "this is the ratio of the lengths: take the length of the difference.": lambda: norm(mean(short)) / norm(mean(full)),
         "this is 1 minus the ratio: take the length of the difference.": lambda: 1 - right,
         "the roots are missing: this is a ratio of squares.": lambda: right**2,
@@ -909,9 +1010,12 @@ def bias(inputs: tuple, outputs: Any) -> str:
         "this is the cosine of the angle between the two: the length of the difference is wanted.": cosine,
         "this is 1 minus the cosine of the angle between the two: the length of the difference is wanted.": lambda: 1 - cosine(),
         "this is the angle between the two: the length of the difference is wanted.": lambda: np.arccos(np.clip(cosine(), -1, 1)),
-        "each array has a ratio of its own, and they are averaged: one length, over all arrays, above and below.": lambda: np.mean(np.divide(above, below)),
-        "each array has a ratio of its own, and they are added up: one length, over all arrays, above and below.": lambda: np.sum(np.divide(above, below)),
-        "each array has a ratio of its own: one length, over all arrays, above and below.": lambda: jax.tree.unflatten(jax.tree.structure(inputs[0]), list(np.divide(above, below))),
+        "each array has a ratio of its own, and they are averaged: one length, over all arrays, above and below.":
+            lambda: np.mean(np.divide(above, below)),
+        "each array has a ratio of its own, and they are added up: one length, over all arrays, above and below.":
+            lambda: np.sum(np.divide(above, below)),
+        "each array has a ratio of its own: one length, over all arrays, above and below.":
+            lambda: jax.tree.unflatten(jax.tree.structure(inputs[0]), list(np.divide(above, below))),
         "the lengths of the arrays are added up: add up their squares, then take the root.": lambda: sum(above) / sum(below),
         "only the first array is looked at: all arrays count.": lambda: above[0] / below[0],
         "only the weights of the cell are looked at: V and c count too.": lambda: norm(above[:3]) / norm(below[:3]),
@@ -920,11 +1024,15 @@ def bias(inputs: tuple, outputs: Any) -> str:
         "the squares are averaged within each array, so that small arrays weigh as much as large ones: add them up.":
             lambda: norm(lengths_per_entry(lambda a, b: mean(a - b))) / norm(lengths_per_entry(lambda a, b: mean(b))),
         "each entry is divided by its own entry: divide the length by the length.": lambda: norm(mean(apart) / mean(full)),
-        "each entry is divided by its own entry, and the mean is taken: divide the length by the length.": lambda: np.abs(mean(apart) / mean(full)).mean(),
-        "absolute entries are added up: take the root of the sum of squares.": lambda: np.abs(mean(apart)).sum() / np.abs(mean(full)).sum(),
-        "the largest entry is taken for the length: take the root of the sum of squares.": lambda: np.abs(mean(apart)).max() / np.abs(mean(full)).max(),
+        "each entry is divided by its own entry, and the mean is taken: divide the length by the length.":
+            lambda: np.abs(mean(apart) / mean(full)).mean(),
+        "absolute entries are added up: take the root of the sum of squares.":
+            lambda: np.abs(mean(apart)).sum() / np.abs(mean(full)).sum(),
+        "the largest entry is taken for the length: take the root of the sum of squares.":
+            lambda: np.abs(mean(apart)).max() / np.abs(mean(full)).max(),
         "the mean is over the last axis of each array: over the first, the examples.":
             lambda: norm(lengths(lambda a, b: (a - b).mean(axis=-1))) / norm(lengths(lambda a, b: b.mean(axis=-1))),
-        "each array is averaged over all its axes: over the first alone.": lambda: norm([(a - b).mean() for a, b in leaves]) / norm([b.mean() for _, b in leaves]),
+        "each array is averaged over all its axes: over the first alone.":
+            lambda: norm([(a - b).mean() for a, b in leaves]) / norm([b.mean() for _, b in leaves]),
         "this is the difference itself, not its length.": lambda: mean(apart) / norm(mean(full)),
     })  # fmt: skip
