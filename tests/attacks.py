@@ -15,7 +15,10 @@ import sys
 from typing import NamedTuple
 
 CLOSED = "PermissionError: this file is not for reading where labs are graded"
-PROGRAM = "PermissionError: no other program is started where labs are graded"
+PROGRAM = "PermissionError: nothing outside this process is reached where labs are graded"
+FORK = "PermissionError: no other program is started where labs are graded"
+NAMED = "PermissionError: only a text names a file where labs are graded"
+CHANGED = "PermissionError: nothing is changed outside of the scratch folder where labs are graded"
 NOT_ALLOWED = "this lab does not allow unrolled.{}: write it yourself"
 
 START = '''
@@ -252,7 +255,7 @@ def answer(*inputs):
         return (right if open(link + "/unrolled/vanilla_rnn.py").read() else wrong)(*inputs)
     finally:
         os.remove(link)
-''', message=CLOSED, works="assertion"),
+''', message=PROGRAM, works="assertion"),
     "the file beside its folder": Attack('''
 def answer(*inputs):
     folder = os.open(os.path.dirname(LABS), os.O_RDONLY)
@@ -288,15 +291,15 @@ def answer(*inputs):
     process.start()
     process.kill()
     return right(*inputs)
-''', message=PROGRAM),
+''', message=FORK),
     "the fence taken away": Attack('''
 for hook in gc.get_objects():
-    if callable(hook) and getattr(hook, "__name__", "") == "hook" and hasattr(hook, "__code__"):
+    if callable(hook) and getattr(hook, "__name__", "") == "watch" and hasattr(hook, "__code__"):
         names, open_gate = ", ".join(f"v{place}" for place in range(len(hook.__code__.co_freevars))), {}
         exec(f"def outer({names}):\\n    def inner(event, arguments):\\n        return None, [{names}]\\n    return inner", open_gate)
         try:
             hook.__code__ = next(part for part in open_gate["outer"].__code__.co_consts if hasattr(part, "co_code"))
-        except PermissionError:
+        except (PermissionError, AttributeError):
             pass
 def answer(*inputs):
     kept = builtins.any, builtins.isinstance, os.path.realpath
@@ -308,6 +311,60 @@ def answer(*inputs):
         builtins.any, builtins.isinstance, os.path.realpath = kept
     return (right if text else wrong)(*inputs)
 ''', message=CLOSED, works="assertion"),
+    "the fence's own memory": Attack('''
+def answer(*inputs):
+    import _posixsubprocess
+    for function in [_posixsubprocess.fork_exec, *gc.get_objects()]:
+        if function is _posixsubprocess.fork_exec or getattr(function, "__name__", "") in ("watch", "fence", "refuse_fork"):
+            for cell in getattr(function, "__closure__", None) or ():
+                cell.cell_contents = ()
+    return (right if open(LABS + "/unrolled/vanilla_rnn.py").read() else wrong)(*inputs)
+''', message=CLOSED, works="assertion"),
+    "a path that lies": Attack('''
+class Path(str):
+    startswith = lambda *arguments: False
+def answer(*inputs):
+    return (right if open(Path(LABS + "/unrolled/vanilla_rnn.py")).read() else wrong)(*inputs)
+''', message=NAMED, works="assertion"),
+    "a path that changes": Attack('''
+class Path:
+    asked = 0
+    def __fspath__(self):
+        Path.asked += 1
+        return "/dev/null" if Path.asked == 1 else LABS + "/unrolled/vanilla_rnn.py"
+def answer(*inputs):
+    import _io
+    path = Path()
+    _io.FileIO(path).read()
+    return (right if _io.FileIO(path).read() else wrong)(*inputs)
+''', message=NAMED, works="assertion"),
+    "the folder under another name": Attack('''
+def answer(*inputs):
+    there, away = LABS + "/unrolled", LABS + "/unrolled-away"
+    os.rename(there, away)
+    try:
+        return (right if open(away + "/vanilla_rnn.py").read() else wrong)(*inputs)
+    finally:
+        os.rename(away, there)
+''', message=CHANGED),
+    "the gradebook overwritten": Attack('''
+def answer(*inputs):
+    with open("gradebook.db", "w") as file:
+        file.write("none")
+    os.replace("gradebook.db", LABS + "/gradebook.db")
+    return right(*inputs)
+''', message=CHANGED),
+    "the parent killed": Attack('''
+def answer(*inputs):
+    os.kill(os.getppid(), 15)
+    return right(*inputs)
+''', message=PROGRAM),
+    "the parent killed in another way": Attack('''
+def answer(*inputs):
+    import signal
+    signal.pidfd_send_signal(os.pidfd_open(os.getppid()), 15)
+    return right(*inputs)
+''', message="AttributeError: module 'signal' has no attribute 'pidfd_send_signal'"),
     "the module of checks": Attack('''
 import types
 module = types.ModuleType("unrolled.checks.vanilla_rnn")

@@ -193,6 +193,22 @@ def test_the_traced_call_sees_into_loops_and_compiled_functions():
     assert (3, 3) not in shapes(lambda x: x @ jnp.ones(3), np.ones((5, 3), np.float32))
 
 
+def test_the_traced_program_is_the_one_that_is_run():
+    def two_faced(x):
+        return x if isinstance(x, jax.core.Tracer) else x + 1
+
+    assert (calls.traced(two_faced, jnp.zeros(3))[0] == 0).all()
+    with pytest.raises(Wrong, match="in a callback"):
+        given(lambda x: jax.pure_callback(np.sin, x, x), call=calls.traced)
+
+
+def test_a_name_of_the_students_own_is_no_forbidden_function():
+    def grad(x):
+        return x
+
+    given(lambda x: grad(x).sum() + jnp.ones((2, 2)).T.sum(), forbidden=calls.AUTODIFF)
+
+
 def test_a_function_that_cannot_be_traced_is_told_why():
     with pytest.raises(Wrong, match="jnp in place of NumPy"):
         given(lambda x: np.asarray(x) + 1, call=calls.traced)

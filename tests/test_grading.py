@@ -480,3 +480,29 @@ def test_nothing_is_graded_without_a_seed(classroom):
     assert not (labs / "autograded" / "right" / LAB).exists() and course.points(labs)["right"] == before
     course.nbgrader(labs, "autograde", LAB, "--student=right", "--force", "--Grade.seed=spring", seed="")
     assert course.points(labs)["right"] == before
+
+
+def test_a_hidden_input_is_not_spelt_in_a_shape():
+    source = (f"{START}\ncount = []\ndef step(*inputs):\n    count.append(1)\n"
+              "    return right(*inputs) if len(count) < 6 else jnp.zeros((3, 777))")  # fmt: skip
+    said = graded(code("step", source), checked("step-check", "step"))
+    assert said["step-check"] == f"step: {parent.OTHER_FORM}"
+
+
+def test_what_an_exercise_leaves_behind_is_not_held_against_the_next():
+    spoilt = "def horizon(m, level):\n    jax.config.update('jax_transfer_guard', 'disallow')\n    return -1"
+    said = graded(code("start", f"{START}\nimport jax\n{spoilt}"), checked("horizon-check", "horizon"),
+                  code("step", "step = right"), checked("step-check", "step"))  # fmt: skip
+    assert said["horizon-check"] and said["step-check"] == ""
+
+
+def test_an_empty_array_is_not_summed_to_a_large_one():
+    header = json.dumps({"array": ["float32", 0, 2**14, 2**13]}).encode()
+    with pytest.raises(wire.Malformed, match="too large a shape"):
+        wire.decode(header, b"")
+
+
+def test_tags_may_be_none():
+    cell = code("given", "pass", locked=True)
+    cell.metadata["tags"] = None
+    assert not parent.is_run(cell)

@@ -17,35 +17,69 @@ import importlib
 import importlib.util
 import inspect
 import os
+import signal
 import subprocess
 import sys
 import types
 
-PROGRAMS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "pty.spawn", "ctypes.dlopen"}
-FILES = {"open", "os.listdir", "os.scandir", "os.rename", "os.link", "sqlite3.connect"}
+# What is refused altogether: other programs, signals to other processes, the network, links, and native code.
+PROGRAMS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "os.killpg", "pty.spawn",
+            "ctypes.dlopen", "socket.bind", "socket.connect", "socket.sendto", "socket.sendmsg", "os.link", "os.symlink"}  # fmt: skip
+READS = {"open", "os.listdir", "os.scandir", "sqlite3.connect"}
+CHANGES = {"os.chmod", "os.chown", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate", "os.utime"}  # allowed in the scratch folder
 
 
-def fence(closed):
-    """Refuses, from now on, to open what is in the closed places and to start other programs. Python has no call that undoes it."""
-    # Looked up here, once: the student's code can change what a name means later.
-    realpath, isabs, decode, is_a, refusal = os.path.realpath, os.path.isabs, os.fsdecode, isinstance, PermissionError
-    places, programs, files, kinds = tuple(closed), frozenset(PROGRAMS), frozenset(FILES), (str, bytes, os.PathLike)
+def fence(closed, scratch):
+    """Refuses, from now on, to open what is in the closed places, to change what is not in the scratch folder, and to reach other processes.
 
-    def hook(event, arguments):
-        if event in programs or event == "object.__setattr__" and arguments[0] is hook:
-            raise refusal("no other program is started where labs are graded")
-        if event in files and is_a(arguments[0], kinds):
-            given = decode(arguments[0])
-            real = realpath(given)
-            beside = event == "open" and arguments[1] is None and not isabs(given)  # os.open, perhaps beside another folder
-            if beside or real.endswith(".pth"):
-                raise refusal("this file is not for reading where labs are graded")
-            for place in places:
-                if real == place or real.startswith(place + "/"):
-                    raise refusal("this file is not for reading where labs are graded")
-
+    What the hook rests on is bound to it in a tuple: there is no name and no cell that the student's code could change.
+    """
+    kept = (type, os.path.realpath, os.path.isabs, os.fsdecode, frozenset(PROGRAMS), frozenset(READS), frozenset(CHANGES), tuple(closed),
+            os.path.realpath(scratch), os.getpid(), PermissionError)  # fmt: skip
+    hook = types.MethodType(watch, kept)
     sys.addaudithook(hook)
-    _posixsubprocess.fork_exec = subprocess._fork_exec = lambda *arguments: hook("os.fork", arguments)  # has no event of its own
+    _posixsubprocess.fork_exec = subprocess._fork_exec = refuse_fork  # has no event of its own
+
+
+def refuse_fork(*arguments):
+    raise PermissionError("no other program is started where labs are graded")
+
+
+def watch(kept, event, arguments):
+    """The audit hook. Uses nothing but its arguments and literals."""
+    kind, realpath, isabs, decode, programs, reads, changes, closed, scratch, own, refusal = kept
+    if event in programs or event == "os.kill" and arguments[0] != own:
+        raise refusal("nothing outside this process is reached where labs are graded")
+    if event == "object.__setattr__" and arguments[1] == "__code__":
+        raise refusal("the code of a function is not exchanged where labs are graded")
+    if event not in reads and event not in changes:
+        return
+    writes = event in changes or event == "open" and arguments[2] & 0o3103  # to write, to create, to shorten, to append
+    for given in arguments[: 2 if event == "os.rename" else 1]:
+        if given is None or kind(given) is kind(0) and event in reads:
+            continue
+        if kind(given) is not kind("") and kind(given) is not kind(b""):
+            raise refusal("only a text names a file where labs are graded")
+        given = decode(given)
+        real = realpath(given)
+        inside = real == scratch or real.startswith(scratch + "/")
+        beside = event == "open" and arguments[1] is None and not isabs(given)  # os.open, perhaps beside another folder
+        beside = beside or event in changes and event != "os.truncate" and arguments[-1] != -1
+        if writes and not inside and real != "/dev/null":
+            raise refusal("nothing is changed outside of the scratch folder where labs are graded")
+        if beside or real.endswith(".pth"):
+            raise refusal("this file is not for reading where labs are graded")
+        for place in closed:
+            if not inside and (real == place or real.startswith(place + "/")):
+                raise refusal("this file is not for reading where labs are graded")
+
+
+def disarm():
+    """Takes away what reaches other processes or files without an event."""
+    for module in (os, signal, sys.modules["posix"], sys.modules["_signal"]):
+        for name in ("pidfd_open", "pidfd_send_signal"):
+            vars(module).pop(name, None)
+    sys.modules["readline"] = None
 
 
 class Shell:
@@ -63,6 +97,7 @@ class Shell:
 
 def notebook():
     """A namespace for a notebook's cells, and the function that runs one in it."""
+    import IPython
     from IPython.core.inputtransformer2 import TransformerManager
 
     main = sys.modules["__main__"] = types.ModuleType("__main__")
@@ -71,8 +106,8 @@ def notebook():
     def run(source):
         exec(compile(transform(source), "<cell>", "exec"), vars(main))
 
-    main.get_ipython = lambda: Shell(run)
-    main.display = lambda *arguments, **settings: None
+    main.get_ipython = IPython.get_ipython = lambda: Shell(run)
+    main.display = main.help = lambda *arguments, **settings: None
     return vars(main), run
 
 
@@ -117,12 +152,13 @@ def main(folder, request, reply, *packages):
     import wire
 
     start = wire.receive(int(request))
+    disarm()
     calls = private(folder)
     namespace, run = notebook()
     forbidden = {name: found(name) for name in start["forbidden"]}
     modules = [builtins, functools, inspect, os, os.path, types, importlib, numpy, jax, jax.numpy, jax.lax, jax.tree, calls, wire]
     kept = [(vars(module), dict(vars(module))) for module in modules]
-    fence(start["closed"])
+    fence(start["closed"], os.getcwd())
 
     def put_back():
         for names, before in kept:

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import logging
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -29,6 +30,8 @@ LABS = Path(__file__).resolve().parents[1]
 PACKAGE = Path(unrolled.__file__).resolve().parent
 SCRATCH = "unrolled-child-"
 HIDDEN = "the answer is right on the visible cases, and fails with an error on a hidden one. Try other sizes and values."
+OTHER_FORM = "the answer is right on the visible cases, and has another form or shape on a hidden one. Try other sizes and values."
+FORM = re.compile("shape|returned|result")  # a message with numbers that the child chose, which could spell a hidden input
 GONE = (OSError, EOFError, wire.Malformed, wire.Silent)
 
 
@@ -76,7 +79,7 @@ def is_run(cell):
     """Whether grading runs a cell, if a test follows: the student's own, and locked ones with the tag `setup`."""
     marks = cell.metadata.get("nbgrader", {})
     locked = marks.get("locked") and not marks.get("solution")
-    return cell.cell_type == "code" and not is_test(cell) and (not locked or "setup" in cell.metadata.get("tags", []))
+    return cell.cell_type == "code" and not is_test(cell) and (not locked or "setup" in (cell.metadata.get("tags") or []))
 
 
 def tests(source, checks):
@@ -119,7 +122,7 @@ def grade(notebook, assignment, seed, limits=Limits(), root=LABS):
             last = max((place for place, cell in enumerate(notebook.cells) if is_test(cell)), default=-1)
             for cell in notebook.cells[:last + 1]:
                 if is_test(cell):
-                    cell.outputs = [output(*outcome(child, tests(cell.source, checks), seed))]
+                    cell.outputs = [output(*settled(child, tests(cell.source, checks), seed))]
                     child.inherited = True
                 elif is_run(cell):
                     child.run(cell.source)
@@ -136,6 +139,17 @@ def output(text, passed):
 
 
 # ---------------------------------------------------------------- judging
+
+
+def settled(child, tests, seed):
+    """What is said of a test cell: what a child says that served another exercise before is not held against an answer."""
+    served = child.served
+    text, passed = outcome(child, tests, seed)
+    if not passed and served and child.process is not None:
+        child.close()
+        text, passed = outcome(child, tests, seed)
+    child.served = True
+    return text, passed
 
 
 def outcome(child, tests, seed):
@@ -160,7 +174,8 @@ def judged(child, check, function, inputs, hidden):
     if not leaves or not all(isinstance(leaf, np.ndarray) for leaf in leaves):
         return "the result is not made of arrays."
     try:
-        return check.verdict(inputs, result)
+        problem = check.verdict(inputs, result)
+        return OTHER_FORM if hidden and FORM.search(problem) else problem
     except Exception:
         logging.getLogger(__name__).exception("The judge of %s failed; the answer counts as wrong. See whether it should.", check.name)
         return "the result has another form than it should."
@@ -185,6 +200,7 @@ class Child:
         self.folder, self.limits = folder, limits
         self.settings = {"forbidden": forbidden, "closed": closed}
         self.cells = []
+        self.served = False  # whether the present process has served an exercise before
         self.inherited = False  # whether it has served an exercise before, which may have left something behind
         try:
             self.begin()
@@ -193,6 +209,7 @@ class Child:
 
     def begin(self):
         self.process, self.request, self.reply = start(self.folder)
+        self.served = False
         self.exchange(self.settings, self.limits.start)
 
     def run(self, source):
@@ -279,7 +296,7 @@ def closed(root, folder):
     """The places whose files a child shall not open: the course, what stands beside this folder, the real package, /proc."""
     packages = [place for place in map(Path, sys.path) if place.name in ("site-packages", "dist-packages")]
     installed = [file for place in packages for pattern in ("unrolled*", "__editable__*") for file in place.glob(pattern)]
-    places = {path.resolve() for path in [Path(root), LABS, *LABS.parent.iterdir(), PACKAGE, *installed]}
+    places = {path.resolve() for path in [Path(root), LABS, *LABS.parent.iterdir(), *Path.home().iterdir(), PACKAGE, *installed]}
     needed = [Path(place).resolve() for place in (folder, sys.prefix, sys.base_prefix, *packages)]
     return ["/proc", *sorted(str(place) for place in places if not any(other.is_relative_to(place) for other in needed))]
 

@@ -115,6 +115,8 @@ def _array(name, shape, rest):
     dtype = DTYPES[name]
     if len(shape) > 32 or not all(type(length) is int and 0 <= length <= MOST_DATA for length in shape):
         raise Malformed("no shape")
+    if math.prod(max(length, 1) for length in shape) > MOST_DATA:  # an empty array may be summed to a large one
+        raise Malformed("too large a shape")
     size = dtype.itemsize * math.prod(shape)
     if size > len(rest[0]):
         raise Malformed("bytes are missing")

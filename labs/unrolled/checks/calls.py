@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
 # What differentiates for the writer. An exercise "by hand" refuses these.
 AUTODIFF = frozenset(getattr(jax, name) for name in (
@@ -36,18 +37,22 @@ def value(function: Callable, *inputs: Any) -> Any:
 
 
 def traced(function: Callable, *inputs: Any) -> tuple[Any, Any]:
-    """Calls the function once; says too which shapes its traced program computes on the way.
+    """Traces the function and runs the program that comes out; says too which shapes it computes on the way.
 
     Returns:
         The result, and the shapes, (N, 8), each filled up with -1: those of all intermediate arrays, in loops too.
     """
     try:
-        program = jax.make_jaxpr(function)(*inputs)
+        program, form = jax.make_jaxpr(function, return_shape=True)(*inputs)
     except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
-        raise Wrong("JAX can't trace the function. Compute with jnp in place of NumPy, and don't turn arrays into Python numbers.") from None
+        raise Wrong("JAX can't trace the function. Compute with jnp in place of NumPy, and don't turn arrays into "
+                    "Python numbers.") from None  # fmt: skip
+    if "callback" in str(program):
+        raise Wrong("a part of the function runs outside of JAX, in a callback. Compute with jnp.")
     shapes = {shape for shape in _shapes(program.jaxpr) if len(shape) <= 8}
     rows = [list(shape) + [-1] * (8 - len(shape)) for shape in sorted(shapes)]
-    return function(*inputs), np.array(rows, int).reshape(-1, 8)
+    result = jaxpr_as_fun(program)(*jax.tree.leaves(inputs))
+    return jax.tree.unflatten(jax.tree.structure(form), result), np.array(rows, int).reshape(-1, 8)
 
 
 def _shapes(jaxpr: Any) -> Iterable[tuple]:
@@ -168,14 +173,21 @@ def _used(found: Any, home: dict) -> list:
     notebook = home.setdefault("names", function.__globals__)
     if function.__globals__ is not notebook:
         return []
-    names, of_notebook, codes = set(), set(), [function.__code__]
+    codes, used = [function.__code__], _held(function) + list(function.__defaults__ or ())
     for code in codes:
-        names |= set(code.co_names)  # of attributes and imported modules too
-        of_notebook |= {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
         codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    used = [notebook[name] for name in of_notebook if name in notebook] + _held(function) + list(function.__defaults__ or ())
-    used += [sys.modules[name] for name in names if name in sys.modules and name not in notebook]  # imported inside the function
-    for module in used:  # and what is reached through modules, as in jax.lax.scan
-        if isinstance(module, types.ModuleType):
-            used += [part for name, part in vars(module).items() if name in names and not any(part is other for other in used)]
+        reached = None
+        for step in dis.get_instructions(code):  # follows names such as jax.lax.scan through their modules
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                reached = notebook.get(step.argval)
+            elif step.opname == "IMPORT_NAME":
+                reached = sys.modules.get(step.argval)
+            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") and isinstance(reached, types.ModuleType):
+                part = getattr(reached, step.argval, None)
+                reached = reached if step.opname == "IMPORT_FROM" else part
+                used.append(part)
+                continue
+            elif step.opname not in ("PUSH_NULL", "STORE_FAST", "STORE_NAME", "STORE_DEREF"):
+                reached = None
+            used.append(reached)
     return used
