@@ -308,17 +308,20 @@ def attacked():
         os.environ.pop("UNROLLED_SEED") if before is None else os.environ.update(UNROLLED_SEED=before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number, name", list(enumerate(ATTACKS)), ids=list(ATTACKS))
 def test_attack_gains_nothing(number, name, attacked):
     message = ATTACKS[name].message
     assert attacked[f"test-{number}"] == (f"step: {message}" if message else named("", "wrong"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BLIND)
 def test_what_an_answer_may_not_use_is_seen_by_other_eyes(name, attacked):
     assert BLIND[name][1] in attacked[f"{name}-check"]
 
 
+@pytest.mark.slow
 def test_attacks_leave_other_exercises_alone(attacked):
     assert attacked["right-check"] == "" and attacked["horizon-check"] == ""
 
