@@ -97,9 +97,9 @@ def _kind(tree: Any) -> str:
 def _parts(given: Any, right: Any, names: list[str]) -> str:
     """Words for the first array that is wrong, where no known mistake explains the whole."""
     pairs = list(zip(names, jax.tree.leaves(given), jax.tree.leaves(right)))
-    if len(pairs) > 1 and sorted(a.shape for _, a, _ in pairs) == sorted(b.shape for _, _, b in pairs) != [b.shape for _, _, b in pairs]:
-        if any(a.shape != b.shape for _, a, b in pairs):
-            return f"the results stand in another order. Expected {'; '.join(names)}."
+    shapes, wanted = [a.shape for _, a, _ in pairs], [b.shape for _, _, b in pairs]
+    if shapes != wanted and sorted(shapes) == sorted(wanted):
+        return f"the results stand in another order. Expected {'; '.join(names)}."
     letters = lambda name: name.partition(" (")[0]
     fine, bad = ([letters(name) for name, a, b in pairs if close(a, b) == right_ones] for right_ones in (True, False))
     name, a, b = next((name, np.asarray(a, np.float64), np.asarray(b, np.float64)) for name, a, b in pairs if not close(a, b))

@@ -326,7 +326,7 @@ NAMES = "dL/dW (H, H); dL/dU (H, D); dL/db (H); dL/dV (K, H); dL/dc (K)"
 
 def wrong_totals(inputs: tuple, right: Model, given: Any) -> dict[str, Callable]:
     """Mistakes in the loss and in its sum over the steps, common to the exercises that return a gradient."""
-    model, alpha, h0, x, target = inputs
+    model, *_, target = inputs
     T, K = target.shape
     return {
         "the sign is wrong: the derivative of the loss with respect to y_t is y_t - target_t.": lambda: scaled(right, -1),
@@ -342,7 +342,7 @@ def wrong_totals(inputs: tuple, right: Model, given: Any) -> dict[str, Callable]
 @exercise(with_targets, allowed=ALLOWED - {"train"}, forbidden=calls.AUTODIFF)
 def bptt(inputs: tuple, outputs: Any) -> str:
     model, alpha, h0, x, target = inputs
-    T, K = target.shape
+    T = len(x)
     right = slopes(lambda model: loss(model, *inputs[1:]), model)
     h = forward(model.rnn, alpha, h0, x)
     before = np.concatenate([h0[None], h[:-1]])
