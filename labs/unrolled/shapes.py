@@ -4,12 +4,13 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
+from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 
 class AtLeast(NamedTuple):
@@ -29,16 +30,18 @@ Positive = Annotated[float | int | Float[Array, ""], Above(0.0)]
 
 NAMES = {"B": "sequence", "T": "time step", "S": "source time step", "R": "run"}  # what an axis letter counts
 KINDS = {Float: (jnp.floating, "floating-point numbers"), Int: (jnp.integer, "integers"),
-         Key: (jax.dtypes.prng_key, "random keys")}
+         Bool: (jnp.bool_, "truth values"), Key: (jax.dtypes.prng_key, "random keys")}
+PYTHON = {Float: "float", Int: "int", Bool: "bool"}  # the kinds as Python writes them
 
 
 def checked(function: Callable) -> Callable:
     """Checks the arguments of a function against its signature, and says kindly what is wrong.
 
     Array parameters carry jaxtyping annotations such as `x: Float[Array, "T D"]`; a NamedTuple parameter is
-    checked field by field. A letter stands for the same length throughout one call, every axis has at least one
-    entry, and all floating-point arrays have one dtype. NumPy arrays become JAX arrays. Literal, AtLeast and
-    Above parameters are checked too; what has any other annotation, and what is returned, is left alone.
+    checked field by field. A letter stands for the same length throughout one call and a digit for itself, every axis
+    has at least one entry, and all floating-point arrays have one dtype. NumPy arrays become JAX arrays. Literal,
+    AtLeast and Above parameters are checked too, and with `| None` what is not None; what has any other annotation,
+    and what is returned, is left alone.
 
     Under `jax.jit` the checks cost time while tracing only; under `jax.vmap` they see a single example.
 
@@ -71,6 +74,10 @@ def checked(function: Callable) -> Callable:
 
 def _check(function: str, name: str, value: Any, expected: Any, seen: dict) -> Any:
     """Checks one argument, or one field of it; `seen` holds the lengths and the dtype met so far in this call."""
+    if get_origin(expected) is UnionType and NoneType in get_args(expected):
+        if value is None:
+            return None
+        (expected,) = set(get_args(expected)) - {NoneType}
     if hasattr(expected, "dim_str"):
         return _check_array(function, name, value, expected, seen)
     if isinstance(expected, type) and issubclass(expected, tuple) and hasattr(expected, "_fields"):
@@ -136,6 +143,10 @@ def _check_shape(function: str, name: str, value: Array, expected: Any, seen: di
             "use jax.vmap for a batch" if value.ndim > len(letters) else "add the missing axis")
         raise ValueError(f"{given}: {advice}.")
     for letter, length in zip(letters, value.shape):
+        if letter.isdigit():
+            if length != int(letter):
+                raise ValueError(f"{given}: an axis has length {length} in place of {letter}, see what its entries stand for.")
+            continue
         if length == 0:
             entry = NAMES.get(letter, "entry")
             raise ValueError(f"{given}, with at least one {entry}: {letter} = 0 leaves nothing to compute, "
@@ -196,7 +207,7 @@ def _array_advice(name: str, value: Any, expected: Any) -> str:
     if expected.dtype is Key:
         return _key_advice(expected)
     if isinstance(value, (list, tuple, int, float)) and not isinstance(value, bool):
-        return f"write jnp.asarray({name}, {'float' if expected.dtype is Float else 'int'})"
+        return f"write jnp.asarray({name}, {PYTHON[expected.dtype]})"
     return f"give {name} an array of numbers"
 
 
@@ -206,7 +217,7 @@ def _dtype_advice(name: str, value: Array, expected: Any) -> str:
         return _key_advice(expected)
     if not jnp.issubdtype(value.dtype, jnp.number) or jnp.issubdtype(value.dtype, jnp.complexfloating):
         return f"give {name} an array of real numbers"
-    return f"write {name}.astype({'float' if expected.dtype is Float else 'int'})"
+    return f"write {name}.astype({PYTHON[expected.dtype]})"
 
 
 def _key_advice(expected: Any) -> str:
