@@ -16,7 +16,7 @@ masters = $(wildcard labs/source/lab[0-9]*/lab[0-9]*.ipynb)
 labs = $(notdir $(basename $(masters)))
 site_sources = _config.yml _toc.yml $(shell find book/_ext book/_static -type f -not -name '*.pyc')
 
-.PHONY: help book serve test test-fast execute release colab test-colab test-newest repo clean
+.PHONY: help book serve test test-fast bench execute release colab test-colab test-newest repo clean
 .DELETE_ON_ERROR:
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo 'make serve        build the site and serve it at http://localhost:8000/'
 	@echo 'make test         everything that must hold'
 	@echo 'make test-fast    what to run before each commit'
+	@echo 'make bench        time a training step of our cells beside those of Flax and PyTorch'
 	@echo 'make execute      run the chapters and the masters of the labs, and store their outputs'
 	@echo 'make release      make the student copies of the labs from their masters'
 	@echo 'make colab        make the Colab copies of chapters and labs in $(DEST) (DEST=folder)'
@@ -41,6 +42,12 @@ help:
 	@echo 'Setting up .venv; this takes a minute or two, once.'
 	@$(PYTHON) -m venv --clear .venv
 	@.venv/bin/python $(pip) -r requirements.txt
+	@touch $@
+
+# PyTorch and Keras, which only tests need.
+.venv/peers: .venv/installed
+	@echo 'Adding the libraries that our cells are compared with; this takes a minute, once.'
+	@.venv/bin/python $(pip) -c tests/constraints/site.txt -e '.[peers]'
 	@touch $@
 
 .venv-colab/installed: tests/constraints/colab.txt tests/interpreter.py
@@ -87,12 +94,15 @@ repo: $(if $(URL),.venv/installed)
 
 # ---------------------------------------------------------------- tests
 
-test: book
+test: book .venv/peers
 	CHROMIUM="$$(.venv/bin/python tests/browser.py)" && export CHROMIUM && \
 	.venv/bin/python -m pytest $(nbval) tests $(chapters) $(masters)
 
-test-fast: .venv/installed
+test-fast: .venv/peers
 	.venv/bin/python -m pytest $(fast)
+
+bench: .venv/peers
+	@.venv/bin/python tests/bench.py
 
 test-colab: book .venv-colab/installed
 	.venv/bin/python tests/cold.py .venv-colab tests/constraints/colab.txt

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from unrolled import runtime
 from unrolled.shapes import AtLeast, Positive, Size, checked
@@ -37,6 +37,18 @@ def call(keys: Key[Array, "R"], function: Callable, optimizer: optax.GradientTra
     return optimizer
 
 
+class Stacked(NamedTuple):
+    M: Float[Array, "4 H H"]
+    v: Float[Array, "2 3"]
+
+
+@checked
+def gate(stacked: Stacked, valid: Bool[Array, "T"] | None = None, x: Float[Array, "T H"] | None = None, pair: Pair | None = None):
+    """Returns what is optional."""
+    return valid, x, pair
+
+
+STACKED = Stacked(jnp.ones((4, 3, 3)), jnp.ones((2, 3)))
 PAIR = Pair(jnp.ones((3, 3)), jnp.ones(3))
 X = jnp.ones((4, 3))
 KEY = jax.random.key(0)
@@ -80,6 +92,17 @@ WRONG = [
     (lambda: choose(KEY, I, True), TypeError, ["n is True, of type bool", "integer"]),
     (lambda: choose(KEY, I, 1, 1), ValueError, ["m = 1", "at least 2"]),
     (lambda: choose(KEY, I, 1, how="other"), ValueError, ["how = 'other'", "'this', 'that'"]),
+    (lambda: gate(STACKED._replace(M=jnp.ones((3, 3, 3)))), ValueError,
+     ["stacked.M is an array of dtype float32 and shape (3, 3, 3)", "shape (4, H, H)", "an axis has length 3 in place of 4"]),
+    (lambda: gate(STACKED._replace(M=jnp.ones((4, 3, 2)))), ValueError, ["stacked.M", "H stands for 3 and for 2", "must be square"]),
+    (lambda: gate(STACKED._replace(v=jnp.ones((2, 0)))), ValueError, ["stacked.v", "(2, 3)", "an axis has length 0 in place of 3"]),
+    (lambda: gate(STACKED._replace(v=jnp.ones(3))), ValueError, ["stacked.v", "(2, 3)", "add the missing axis"]),
+    (lambda: gate(None), TypeError, ["stacked is of type NoneType", "Expected Stacked"]),
+    (lambda: gate(STACKED, jnp.ones(4)), TypeError, ["valid", "dtype float32", "truth values of shape (T,)", "valid.astype(bool)"]),
+    (lambda: gate(STACKED, [True]), TypeError, ["valid is of type list", "jnp.asarray(valid, bool)"]),
+    (lambda: gate(STACKED, jnp.ones(5, bool), X), ValueError, ["x", "T is 4 in x and 5 in valid"]),
+    (lambda: gate(STACKED, None, X[:, :2]), ValueError, ["x", "H is 2 in x and 3 in stacked.M"]),
+    (lambda: gate(STACKED, pair=(1, 2)), TypeError, ["pair is of type tuple", "Expected Pair"]),
     (lambda: call(KEY, abs, optax.sgd(1.0)), ValueError, ["keys", "shape ()", "(R,)", "jax.random.split"]),
     (lambda: call(KEY[None], 3, optax.sgd(1.0)), TypeError, ["function is 3, of type int", "Expected a function"]),
     (lambda: call(KEY[None], abs, "adam"), TypeError, ["optimizer is 'adam', of type str", "optax"]),
@@ -91,7 +114,7 @@ def test_wrong_argument(wrong, error, parts):
     with pytest.raises(error) as caught:
         wrong()
     message = str(caught.value)
-    assert message.startswith(("weigh: ", "choose: ", "call: "))
+    assert message.startswith(("weigh: ", "choose: ", "call: ", "gate: "))
     for part in parts:
         assert part in message, f"{part!r} is not in {message!r}"
 
@@ -112,6 +135,14 @@ def test_what_is_right_passes_unchanged():
     optimizer = optax.sgd(1.0)
     assert call(KEY[None], abs, optimizer) is optimizer
     assert choose(KEY, I, np.int64(3), 2, "that") == ("that", 3, 2)
+
+
+def test_what_is_optional_may_be_none_or_absent():
+    assert gate(STACKED) == gate(STACKED, None, None, None) == (None,) * 3
+    valid = jnp.ones(4, bool)
+    given = (valid, X, PAIR)
+    assert all(one is other for one, other in zip(gate(STACKED, *given), given, strict=True))
+    assert isinstance(gate(STACKED, np.ones(4, bool))[0], jax.Array)
 
 
 def test_works_under_transformations():

@@ -129,9 +129,9 @@ def gru_gates(params: GRUParams, h: Float[Array, "H"], x: Float[Array, "D"]) -> 
 
     Source: torch.nn.GRU.
     """
-    from_h, from_x = params.W @ h, params.U @ x + params.b
-    r, z = sigmoid(from_h[:2] + from_x[:2])
-    return GRUGates(r, z, jnp.tanh(from_x[2] + r * (from_h[2] + params.b_n)))
+    (h_r, h_z, h_n), (x_r, x_z, x_n) = params.W @ h, params.U @ x + params.b
+    r, z = sigmoid(h_r + x_r), sigmoid(h_z + x_z)
+    return GRUGates(r, z, jnp.tanh(x_n + r * (h_n + params.b_n)))
 
 
 @checked

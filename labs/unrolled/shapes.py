@@ -5,7 +5,7 @@ import inspect
 import math
 from collections.abc import Callable
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -74,7 +74,7 @@ def checked(function: Callable) -> Callable:
 
 def _check(function: str, name: str, value: Any, expected: Any, seen: dict) -> Any:
     """Checks one argument, or one field of it; `seen` holds the lengths and the dtype met so far in this call."""
-    if get_origin(expected) is UnionType and NoneType in get_args(expected):
+    if get_origin(expected) in (Union, UnionType) and NoneType in get_args(expected):
         if value is None:
             return None
         (expected,) = set(get_args(expected)) - {NoneType}
