@@ -13,6 +13,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = ("site", "colab", "newest")
@@ -50,7 +51,7 @@ def test_set_has_the_promised_versions_and_all_that_is_needed(name):
     assert {package: found[package] for package in PROMISED[name]} == PROMISED[name]
     needed = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["test"]
     if name == "site":
-        needed = needed + PROJECT["optional-dependencies"]["site"] + PROJECT["optional-dependencies"]["browser"]
+        needed = needed + [name for extra in ("site", "browser", "grading", "peers") for name in PROJECT["optional-dependencies"][extra]]
     for requirement in map(Requirement, needed):
         if name == "colab" and requirement.name in NOT_COLABS:
             assert requirement.name not in found
@@ -65,18 +66,42 @@ def test_package_sets_no_upper_bound():
     assert PROJECT["requires-python"] == ">=3.11"
 
 
+def installed():
+    """The public versions of what is installed, as {package: version}: the wheel of torch 2.13.0+cpu is one of torch 2.13.0."""
+    return {canonicalize_name(item.name): Version(item.version).public for item in importlib.metadata.distributions()}
+
+
+def set_in_use():
+    (name,) = [name for name in SETS if versions(name)["jax"] == installed()["jax"]]
+    return versions(name)
+
+
 def test_installed_versions_are_those_of_a_set():
-    installed = {canonicalize_name(item.name): item.version for item in importlib.metadata.distributions()}
-    (name,) = [name for name in SETS if versions(name)["jax"] == installed["jax"]]
-    here = versions(name)
-    assert {package: version for package, version in installed.items() if package in here and here[package] != version} == {}
+    promised = {package: Version(version).public for package, version in set_in_use().items()}
+    assert {package: version for package, version in installed().items() if promised.get(package, version) != version} == {}
 
 
-def test_package_holds_all_modules_and_nothing_else():
-    files = {str(path) for path in importlib.metadata.files("unrolled") if path.suffix == ".py" and not str(path).startswith("__editable__")}
+def test_peers_are_there_where_they_are_promised():
+    """Elsewhere tests against them are skipped, so here none may be absent."""
+    promised = {Requirement(name).name for name in PROJECT["optional-dependencies"]["peers"]} & set(set_in_use())
+    assert promised <= set(installed()), "make test and make test-fast bring them"
+    for name in promised:
+        subprocess.run([sys.executable, "-c", f"import importlib.util as u; assert u.find_spec('{name}')"], check=True)
+
+
+def test_package_holds_all_modules_and_results_and_nothing_else():
+    files = {str(path) for path in importlib.metadata.files("unrolled") if not re.search(r"^__editable__|\.dist-info/|\.pyc$", str(path))}
     modules = {str(path.relative_to(ROOT / "labs")) for path in (ROOT / "labs/unrolled").rglob("*.py")}
-    assert modules
-    assert files in (set(), modules)  # an editable installation lists no module
+    results = {f"unrolled/results/{path.name}" for path in (ROOT / "book/_results").iterdir()}
+    assert modules and results
+    assert files in (set(), modules | results)  # an editable installation lists none
+
+
+def test_package_names_all_its_folders():
+    folders = {".".join(path.parent.relative_to(ROOT / "labs").parts) for path in (ROOT / "labs/unrolled").rglob("__init__.py")}
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    assert set(settings["packages"]) == folders | {"unrolled.results"}
+    assert {path.parent for path in (ROOT / "labs/unrolled").rglob("*.py")} == {ROOT.joinpath("labs", *folder.split(".")) for folder in folders}
 
 
 # ---------------------------------------------------------------- commands
