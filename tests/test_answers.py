@@ -16,8 +16,8 @@ import pytest
 from unrolled.checks import Wrong
 
 FOLDER = Path(__file__).parent / "answers"
-LABS = {"vanilla_rnn": ["vanilla_rnn_1_to_4", "vanilla_rnn_5_to_8", "vanilla_rnn_students"]}
-FAST = {"step", "run", "push", "horizon", "clip", "bias"}  # of these exercises one answer of each kind is in the fast suite; the others are slow
+LABS = {"vanilla_rnn": ["vanilla_rnn_1_to_4", "vanilla_rnn_5_to_8", "vanilla_rnn_students"], "gates": ["gates"]}
+FAST = {"step", "run", "push", "horizon", "clip", "bias", "port_lstm", "port_gru", "coupled_step", "gru_step", "agreeing", "mgu_step"}  # of these exercises one answer of each kind is in the fast suite; the others are slow
 
 
 def answers(lab, kind):

@@ -14,6 +14,7 @@ import pytest
 
 from unrolled import train, vanilla_rnn
 from unrolled.checks import Check, Wrong, calls, check
+from unrolled.checks import gates as lab_2
 from unrolled.checks import vanilla_rnn as lab_1
 from unrolled.checks.compare import difference, same
 
@@ -325,6 +326,14 @@ def test_a_judge_rejects_junk_in_words(name):
         result = calls.arrays(junk)
         for outputs in [result] + [(result, np.zeros((1, 8), int))] * (name == "push"):
             assert LAB_1[name].verdict(inputs, outputs)
+
+
+@pytest.mark.parametrize("name", [name for name, check in vars(lab_2).items() if isinstance(check, Check)])
+def test_a_judge_of_lab_2_rejects_junk_in_words(name):
+    judged = getattr(lab_2, name)
+    for inputs in judged.draw():
+        for junk in JUNK.values():
+            assert judged.verdict(inputs, calls.arrays(junk))
 
 
 def transposed_step(params, alpha, h, x):
