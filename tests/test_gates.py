@@ -543,17 +543,75 @@ def test_derivatives_of_the_last_cell_equal_autodiff(T, H):
         f = jax.vmap(lambda h, c, x: gates.lstm_gates(params, LSTMState(h, c), x).f)(states.h[:-1], states.c[:-1], x)
         direct = jax.vmap(jnp.diag)(gates.forget_product(f))
         assert error(ours[T - 1], direct[T - 1]) <= 1e-12
-        assert T < 3 or error(ours[0], direct[0]) > 1e-3, "no path through the gates"
+        assert T < 3 or error(ours[0], direct[0]) > 1e-3, "no path by way of h"
 
 
 @slow
 @needs_float64
-def test_without_recurrent_weights_the_derivative_is_the_product_of_the_forget_gates():
+def test_where_only_the_output_gate_reads_h_the_derivative_is_the_product_of_the_forget_gates():
     with runtime.float64():
         params, (h0, c0, x) = draw("LSTM", 4, 2), draw_arrays((4,), (4,), (9, 2))
-        params = params._replace(W=jnp.zeros_like(params.W))
+        params = params._replace(W=params.W.at[:3].set(0))
         f = jax.nn.sigmoid(x @ params.U[1].T + params.b[1])
         assert error(gates.cell_derivatives(params, LSTMState(h0, c0), x), jax.vmap(jnp.diag)(gates.forget_product(f))) <= 1e-12
+
+
+@slow
+@needs_float64
+@pytest.mark.parametrize("T, H", LENGTHS)
+def test_with_gates_and_candidate_fixed_the_derivative_is_the_product_of_the_forget_gates(T, H):
+    with runtime.float64():
+        params, (h0, c0, x) = draw("LSTM", H, 2), draw_arrays((H,), (H,), (T, 2))
+
+        def last(c0, fixed):
+            """c_T, and the forget gates; the parts of the cell in `fixed` pass no derivative on."""
+            state, forget = LSTMState(h0, c0), []
+            for x_t in x:
+                read = gates.lstm_gates(params, state, x_t)
+                forget.append(read.f)
+                i, f, g, o = (jax.lax.stop_gradient(part) if name in fixed else part for name, part in zip("ifgo", read))
+                c = f * state.c + i * g
+                state = LSTMState(o * jnp.tanh(c), c)
+            return state.c, jnp.stack(forget)
+
+        direct, f = jax.jacobian(last, has_aux=True)(c0, "ifgo")
+        assert error(direct, jnp.diag(gates.forget_product(f)[0])) <= 1e-12
+        gates_fixed, _ = jax.jacobian(last, has_aux=True)(c0, "ifo")
+        assert T == 1 or error(gates_fixed, direct) > 1e-6, "the candidate is a way too"
+
+
+@slow
+@pytest.mark.parametrize("H, scale", [(1, 1), (6, 1), (6, 50)])
+def test_state_of_a_gru_stays_between_minus_one_and_one(H, scale):
+    params, (h0, x) = draw("GRU", H, 2), draw_arrays((H,), (40, 2))
+    params = jax.tree.map(lambda leaf: scale * leaf, params)
+    for step in (gates.gru_step, gates.gru_before_step):
+        h = gates.unroll(step, params, scale * x, jnp.tanh(h0))
+        assert jnp.abs(h).max() <= 1
+
+
+@slow
+@needs_float64
+@pytest.mark.parametrize("T, H", LENGTHS)
+def test_update_gate_of_the_other_sign_is_the_same_gru(T, H):
+    with runtime.float64():
+        params, (h0, x) = draw("GRU", H, 2), draw_arrays((H,), (T, 2))
+        sign = jnp.array([1.0, -1.0, 1.0])
+        negated = params._replace(W=params.W * sign[:, None, None], U=params.U * sign[:, None, None], b=params.b * sign[:, None])
+
+        def other(params, h, x):
+            r, z, n = gates.gru_gates(params, h, x)
+            return (1 - z) * h + z * n
+
+        assert error(gates.unroll(other, negated, x, h0), gates.unroll(gates.gru_step, params, x, h0)) <= 1e-12
+
+
+@needs_float64
+def test_forget_bias_of_a_time_constant():
+    with runtime.float64():
+        tau = 1 + jnp.exp(draw_arrays((200,))[0])
+        f = jax.nn.sigmoid(jnp.log(tau - 1))
+        assert error(f, 1 - 1 / tau) <= 1e-12 and error(1 / (1 - f), tau) <= 1e-12
 
 
 # ---------------------------------------------------------------- first weights, and modules that hold them

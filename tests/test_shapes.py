@@ -43,9 +43,10 @@ class Stacked(NamedTuple):
 
 
 @checked
-def gate(stacked: Stacked, valid: Bool[Array, "T"] | None = None, x: Float[Array, "T H"] | None = None, pair: Pair | None = None):
+def gate(stacked: Stacked, valid: Bool[Array, "T"] | None = None, x: Float[Array, "T H"] | None = None, pair: Pair | None = None,
+         scale: Positive | None = None, n: Size | None = None):
     """Returns what is optional."""
-    return valid, x, pair
+    return valid, x, pair, scale, n
 
 
 STACKED = Stacked(jnp.ones((4, 3, 3)), jnp.ones((2, 3)))
@@ -103,6 +104,8 @@ WRONG = [
     (lambda: gate(STACKED, jnp.ones(5, bool), X), ValueError, ["x", "T is 4 in x and 5 in valid"]),
     (lambda: gate(STACKED, None, X[:, :2]), ValueError, ["x", "H is 2 in x and 3 in stacked.M"]),
     (lambda: gate(STACKED, pair=(1, 2)), TypeError, ["pair is of type tuple", "Expected Pair"]),
+    (lambda: gate(STACKED, scale=0.0), ValueError, ["scale = 0.0", "above 0"]),
+    (lambda: gate(STACKED, n=0), ValueError, ["n = 0", "at least 1"]),
     (lambda: call(KEY, abs, optax.sgd(1.0)), ValueError, ["keys", "shape ()", "(R,)", "jax.random.split"]),
     (lambda: call(KEY[None], 3, optax.sgd(1.0)), TypeError, ["function is 3, of type int", "Expected a function"]),
     (lambda: call(KEY[None], abs, "adam"), TypeError, ["optimizer is 'adam', of type str", "optax"]),
@@ -138,9 +141,9 @@ def test_what_is_right_passes_unchanged():
 
 
 def test_what_is_optional_may_be_none_or_absent():
-    assert gate(STACKED) == gate(STACKED, None, None, None) == (None,) * 3
+    assert gate(STACKED) == gate(STACKED, None, None, None) == (None,) * 5
     valid = jnp.ones(4, bool)
-    given = (valid, X, PAIR)
+    given = (valid, X, PAIR, 2.0, 3)
     assert all(one is other for one, other in zip(gate(STACKED, *given), given, strict=True))
     assert isinstance(gate(STACKED, np.ones(4, bool))[0], jax.Array)
 

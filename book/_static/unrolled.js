@@ -70,7 +70,7 @@
   // Boxes that scroll by themselves can be reached by keyboard, but only while there is something to scroll.
   const names = [[".equation > .scroll", "Equation"], [".pst-scrollable-table-container", "Table"], ["pre", "Code"]];
   const reach = (box, name) => {
-    const needed = box.scrollWidth > box.clientWidth + 1;
+    const needed = box.scrollWidth > box.clientWidth;
     box.classList.toggle("scrolls", needed);
     if (needed) { box.tabIndex = 0; box.setAttribute("role", "group"); box.setAttribute("aria-label", name + ", scrolls sideways"); }
     else if (box.getAttribute("role") === "group") { box.removeAttribute("tabindex"); box.removeAttribute("role"); box.removeAttribute("aria-label"); }

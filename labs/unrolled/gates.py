@@ -112,7 +112,7 @@ class GRUGates(NamedTuple):
 
 @checked
 def gru_gates(params: GRUParams, h: Float[Array, "H"], x: Float[Array, "D"]) -> GRUGates:
-    """Opens the gates, and forms the candidate; the reset gate acts on the product W_n h.
+    """Opens the gates and forms the candidate; the reset gate acts on W_n h_{t-1}.
 
         r_t = σ(W_r h_{t-1} + U_r x_t + b_r), z_t alike;  n_t = tanh(U_n x_t + b_n + r_t ⊙ (W_n h_{t-1} + b_n'))
 
@@ -135,7 +135,9 @@ def gru_gates(params: GRUParams, h: Float[Array, "H"], x: Float[Array, "D"]) -> 
 
 
 @checked
-def gru_step(params: GRUParams, h: Float[Array, "H"], x: Float[Array, "D"]) -> Float[Array, "H"]:
+def gru_step(
+    params: GRUParams, h: Float[Array, "H"], x: Float[Array, "D"]
+) -> Float[Array, "H"]:
     """Takes the GRU one time step further; z is the share of the old state.
 
         h_t = z_t ⊙ h_{t-1} + (1 - z_t) ⊙ n_t
@@ -187,8 +189,10 @@ class MGUParams(NamedTuple):
 
 
 @checked
-def coupled_step(params: CoupledParams, state: LSTMState, x: Float[Array, "D"]) -> LSTMState:
-    """Takes an LSTM with coupled gates one step further: it writes as much as it forgets.
+def coupled_step(
+    params: CoupledParams, state: LSTMState, x: Float[Array, "D"]
+) -> LSTMState:
+    """Takes an LSTM one step further that writes as much as it forgets.
 
         c_t = f_t ⊙ c_{t-1} + (1 - f_t) ⊙ g_t,  h_t = o_t ⊙ tanh(c_t)
 
@@ -212,8 +216,10 @@ def coupled_step(params: CoupledParams, state: LSTMState, x: Float[Array, "D"]) 
 
 
 @checked
-def peephole_step(params: PeepholeParams, state: LSTMState, x: Float[Array, "D"]) -> LSTMState:
-    """Takes an LSTM with peepholes one step further: i and f see the old cell, o sees the new one.
+def peephole_step(
+    params: PeepholeParams, state: LSTMState, x: Float[Array, "D"]
+) -> LSTMState:
+    """Takes an LSTM one step further whose gates see the cell: i and f the old, o the new.
 
         i_t = σ(… + p_i ⊙ c_{t-1}),  f_t = σ(… + p_f ⊙ c_{t-1}),  o_t = σ(… + p_o ⊙ c_t)
 
@@ -239,7 +245,9 @@ def peephole_step(params: PeepholeParams, state: LSTMState, x: Float[Array, "D"]
 
 
 @checked
-def gru_before_step(params: GRUParams, h: Float[Array, "H"], x: Float[Array, "D"]) -> Float[Array, "H"]:
+def gru_before_step(
+    params: GRUParams, h: Float[Array, "H"], x: Float[Array, "D"]
+) -> Float[Array, "H"]:
     """Takes a GRU one step further whose reset gate acts on h, before the product.
 
         n_t = tanh(U_n x_t + b_n + W_n (r_t ⊙ h_{t-1}) + b_n')
@@ -265,8 +273,10 @@ def gru_before_step(params: GRUParams, h: Float[Array, "H"], x: Float[Array, "D"
 
 
 @checked
-def mgu_step(params: MGUParams, h: Float[Array, "H"], x: Float[Array, "D"]) -> Float[Array, "H"]:
-    """Takes a minimal gated unit one step further; its one gate resets and updates, and f is the share of the new.
+def mgu_step(
+    params: MGUParams, h: Float[Array, "H"], x: Float[Array, "D"]
+) -> Float[Array, "H"]:
+    """Takes a minimal gated unit one step further; f is the share of the new.
 
         f_t = σ(W_f h_{t-1} + U_f x_t + b_f),  n_t = tanh(W_n (f_t ⊙ h_{t-1}) + U_n x_t + b_n)
         h_t = (1 - f_t) ⊙ h_{t-1} + f_t ⊙ n_t
@@ -310,7 +320,7 @@ def unroll(
     step: Callable, params: Any, x: Float[Array, "T D"], start: Any = None,
     valid: Bool[Array, "T"] | None = None, reverse: bool = False,
 ) -> Any:
-    """Runs a cell along a sequence with `jax.lax.scan`; where valid is False the state passes unchanged.
+    """Runs a cell along a sequence; where valid is False the state passes unchanged.
 
         s_t = step(params, s_{t-1}, x_t) where valid_t, and s_{t-1} elsewhere, for t = 1, ..., T
 
@@ -339,7 +349,8 @@ def unroll(
 
         def advance(params, state, now):
             x_t, valid_t = now
-            return jax.tree.map(lambda new, old: jnp.where(valid_t, new, old), step(params, state, x_t), state)
+            new = step(params, state, x_t)
+            return jax.tree.map(lambda new, old: jnp.where(valid_t, new, old), new, state)
 
     def forward(state, now):
         state = advance(params, state, now)
@@ -388,7 +399,7 @@ def run(
 
 @checked
 def forget_product(f: Float[Array, "T H"]) -> Float[Array, "T+1 H"]:
-    """Multiplies the forget gates from each step to the last: what is left of c_k in c_T on the direct way.
+    """Multiplies the forget gates after each step: what c_T keeps of c_k on the direct way.
 
         f_T ⊙ f_{T-1} ⊙ ··· ⊙ f_{k+1} for k = 0, ..., T
 
@@ -409,11 +420,11 @@ def forget_product(f: Float[Array, "T H"]) -> Float[Array, "T+1 H"]:
 def cell_derivatives(
     params: LSTMParams, start: LSTMState, x: Float[Array, "T D"]
 ) -> Float[Array, "T+1 H H"]:
-    """Differentiates the last cell c_T with respect to every c_k, h_k held fixed, along all paths.
+    """Differentiates the last cell c_T by every c_k, h_k held fixed, along all paths.
 
         ∂c_T/∂c_k = the block (c, c) of J_T J_{T-1} ··· J_{k+1},  J_t = ∂(h_t, c_t)/∂(h_{t-1}, c_{t-1})
 
-    For one step it is diag(f_T). Over more steps paths through the gates come in, by way of h, for k < T - 1.
+    For one step it is diag(f_T). Over more steps, for k < T - 1, paths by way of h come in, through the candidate and the gates.
 
     Args:
         params: W (4, H, H), U (4, H, D) and b (4, H).
@@ -438,13 +449,14 @@ def cell_derivatives(
         return now, now[1]
 
     identity = jnp.eye(len(start.c), dtype=start.c.dtype)
-    _, derivatives = jax.lax.scan(back, (jnp.zeros_like(identity), identity), J, reverse=True)
+    last = (jnp.zeros_like(identity), identity)
+    _, derivatives = jax.lax.scan(back, last, J, reverse=True)
     return jnp.concatenate([derivatives, identity[None]])
 
 
 @checked
 def gru_weights(z: Float[Array, "T H"]) -> Float[Array, "T+1 H"]:
-    """Writes the last state of a GRU as a weighted sum of its start and of all its candidates.
+    """Writes the last state of a GRU as a weighted sum of its start and its candidates.
 
         h_T = w_0 ⊙ h_0 + Σ_i w_i ⊙ n_i,  w_0 = z_T ⊙ ··· ⊙ z_1,  w_i = z_T ⊙ ··· ⊙ z_{i+1} ⊙ (1 - z_i)
 
@@ -457,7 +469,7 @@ def gru_weights(z: Float[Array, "T H"]) -> Float[Array, "T+1 H"]:
     Raises:
         TypeError, ValueError: z is not an array of numbers of the right shape, or T is 0.
 
-    Source: after Ogun, From GRU to transformer, 2020, with the ranges of the products as they have to be.
+    Source: after Ogun, From GRU to transformer, 2020, an early version of which has other products.
     """
     kept = forget_product(z)
     return jnp.concatenate([kept[:1], (1 - z) * kept[1:]])
@@ -694,9 +706,10 @@ def to_linen(params: LSTMParams | GRUParams) -> dict[str, dict[str, Array]]:
     """
     _check_kind("to_linen", params)
     order, with_bias = ("ifgo", "h") if isinstance(params, LSTMParams) else ("rzn", "i")
-    tree = {side + gate: {"kernel": M.T} for side, stacked in (("i", params.U), ("h", params.W)) for gate, M in zip(order, stacked)}
-    for gate, bias in zip(order, params.b):
-        tree[with_bias + gate]["bias"] = bias
+    tree = {}
+    for gate, W, U, b in zip(order, params.W, params.U, params.b):
+        tree |= {"h" + gate: {"kernel": W.T}, "i" + gate: {"kernel": U.T}}
+        tree[with_bias + gate]["bias"] = b
     if isinstance(params, GRUParams):
         tree["hn"]["bias"] = params.b_n
     return tree
