@@ -11,6 +11,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 pip = -m pip install --quiet --quiet --no-input
 nbval = --nbval --nbval-current-env --nbval-cell-timeout 120 --nbval-sanitize-with tests/nbval.cfg
 fast = -m "not browser and not site and not slow"
+cores = -n auto --dist worksteal
 chapters = $(wildcard book/[0-9]*.ipynb)
 masters = $(wildcard labs/source/lab[0-9]*/lab[0-9]*.ipynb)
 labs = $(notdir $(basename $(masters)))
@@ -99,14 +100,14 @@ test: book .venv/peers
 	.venv/bin/python -m pytest $(nbval) tests $(chapters) $(masters)
 
 test-fast: .venv/peers
-	.venv/bin/python -m pytest $(fast)
+	.venv/bin/python -m pytest $(cores) $(fast)
 
 bench: .venv/peers
 	@.venv/bin/python tests/bench.py
 
 test-colab: book .venv-colab/installed
 	.venv/bin/python tests/cold.py .venv-colab tests/constraints/colab.txt
-	.venv-colab/bin/python -m pytest $(fast)
+	.venv-colab/bin/python -m pytest $(cores) $(fast)
 
 test-newest: .venv-newest/installed
 	.venv-newest/bin/python -m pytest $(nbval) $(fast) tests $(firstword $(chapters)) $(firstword $(masters))

@@ -16,7 +16,7 @@ import pytest
 from unrolled.checks import Wrong
 
 FOLDER = Path(__file__).parent / "answers"
-LABS = {"vanilla_rnn": ["vanilla_rnn_1_to_4", "vanilla_rnn_5_to_8", "vanilla_rnn_students"], "gates": ["gates"]}
+LABS = {"vanilla_rnn": ["vanilla_rnn_1_to_4", "vanilla_rnn_5_to_8", "vanilla_rnn_students"], "gates": ["gates", "gates_students"]}
 FAST = {"step", "run", "push", "horizon", "clip", "bias", "port_lstm", "port_gru", "coupled_step", "gru_step", "agreeing", "mgu_step"}  # of these exercises one answer of each kind is in the fast suite; the others are slow
 
 

@@ -231,7 +231,11 @@ SQUARE = np.array([[1.0, 2.0], [3.0, 5.0]])
     (0.25 * RIGHT, RIGHT, "the right one times a number"),
     (0.5 * RIGHT, RIGHT, "half of what it should be"),
     (np.cumsum(RIGHT, axis=0), RIGHT, "summed up along the rows"),
-    (1.01 * RIGHT + 0.1, RIGHT, "nearly right"),
+    (1.01 * RIGHT + 0.1, RIGHT, "not far from"),
+    (1.001 * RIGHT + 0.01, RIGHT, "right to two digits"),
+    (RIGHT[1:3, 0], RIGHT[:, 0], "a part of what is wanted"),
+    (RIGHT.ravel(), RIGHT[0], "wanted is a part of it"),
+    (np.array(7.0), RIGHT[0], "One number is not enough"),
     (SQUARE.T, SQUARE, "transposed"),
     (RIGHT.T, RIGHT, r"shape \(2, 4\). Expected \(4, 2\). It is transposed"),
     (2 * RIGHT.T, RIGHT, "It may be transposed"),
@@ -269,7 +273,9 @@ def test_the_form_of_several_results_is_named():
     assert difference((2 * RIGHT, 3 * RIGHT[0]), pair, names) == "y is twice what it should be. h is wrong too."
     assert "result 1 is a Python list" in difference(((*RIGHT,), RIGHT[0]), pair, names)
     assert "the result is a Python list" in difference((*RIGHT,), RIGHT, "y (T, K)")
-    assert "one long array" in difference(np.arange(10.0), pair, names)
+    assert "one array of shape (10,): return 2 of them" in difference(np.arange(10.0), pair, names)
+    assert "result 1 is 2 results: join" not in difference(((RIGHT, SQUARE), RIGHT[0]), pair, names)
+    assert "result 1 is a list of 2: join them to one array" in difference(((RIGHT, SQUARE), RIGHT[0]), pair, names)
     assert difference((RIGHT, 2 * RIGHT[0]), pair, names) == "h is twice what it should be. y is right."
 
 
@@ -331,7 +337,7 @@ def test_a_judge_rejects_junk_in_words(name):
 @pytest.mark.parametrize("name", [name for name, check in vars(lab_2).items() if isinstance(check, Check)])
 def test_a_judge_of_lab_2_rejects_junk_in_words(name):
     judged = getattr(lab_2, name)
-    for inputs in judged.draw():
+    for inputs in judged.draw()[:2]:
         for junk in JUNK.values():
             assert judged.verdict(inputs, calls.arrays(junk))
 

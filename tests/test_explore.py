@@ -251,6 +251,7 @@ def rough(rho, saturation):
     return plots.describe(fig, f"Three rough lines for rho {rho} and saturation {saturation}.")
 
 
+@pytest.mark.slow
 def test_sixty_three_settings_of_three_rough_lines_weigh_under_a_hundred_kilobytes():
     page = bundle(rough, rho=[round(0.6 + 0.1 * k, 1) for k in range(9)], saturation=range(7))["text/html"]
     assert len(gzip.compress(page.encode())) < module.HEAVIEST == 100_000

@@ -76,7 +76,8 @@ def _double(leaf: Any) -> Any:
 
 def _sizes(inputs: Any) -> str:
     """The numbers among the inputs, and the shapes of the arrays."""
-    return ", ".join(f"{leaf:g}" if isinstance(leaf, (int, float)) else str(np.shape(leaf)) for leaf in jax.tree.leaves(inputs))
+    text = lambda leaf: str(leaf) if isinstance(leaf, bool) else f"{leaf:g}" if isinstance(leaf, (int, float)) else str(np.shape(leaf))
+    return ", ".join(map(text, jax.tree.leaves(inputs)))
 
 
 def _below(frames: Any) -> Any:

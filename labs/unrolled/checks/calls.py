@@ -106,7 +106,7 @@ def arrays(result: Any, place: str = "") -> Any:
             return result if result.dtype.kind in "biuf" else result.astype(np.float32)
         raise Wrong(f"the result{place} is an array of dtype {result.dtype}. Expected real numbers.")
     if result is None:
-        raise Wrong(f"the result{place} is None. Does the function end with `return`, on every way through it?")
+        raise Wrong(f"the result{place} is None. {'Expected an array.' if place else 'Does the function end with `return`, on every way through it?'}")
     raise Wrong(f"the result{place} is of type {type(result).__name__}. Expected an array.")
 
 

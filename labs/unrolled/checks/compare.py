@@ -71,7 +71,11 @@ def _form(given: Any, right: Any, names: str) -> str:
     if isinstance(right, tuple) and any(same(given, part) for part in right):
         return f"a part of the result is missing: return {len(right)} things. {expected}"
     if len(theirs) == 1 and len(ours) > 1 and theirs[0].size == sum(leaf.size for leaf in ours):
-        return f"the result is one long array. {expected}"
+        return f"the result is one array of shape {theirs[0].shape}: return {len(ours)} of them. {expected}"
+    if isinstance(given, tuple) and isinstance(right, tuple) and len(given) == len(right):
+        for number, (part, whole) in enumerate(zip(given, right), 1):
+            if isinstance(part, tuple) and isinstance(whole, np.ndarray):
+                return f"result {number} is a list of {len(part)}: join them to one array. {expected}"
     return f"the function returned {_kind(given)}. {expected}"
 
 
@@ -107,7 +111,8 @@ def _parts(given: Any, right: Any, names: list[str]) -> str:
     others += f" {', '.join(fine)} {'is' if len(fine) == 1 else 'are'} right." if fine else ""
     in_time = "(T" in name
     if a.shape != b.shape:
-        return f"{name} has shape {a.shape}. Expected {b.shape}. {_first(SHAPES + (SHAPES_IN_TIME if in_time else ()) + AXES, a, b)}{others}".rstrip()
+        words = _first(SHAPES + (SHAPES_IN_TIME if in_time else ()) + AXES, a, b)
+        return f"{name} has shape {a.shape}. Expected {b.shape}.{' ' * bool(words)}{words}{others}"
     return f"{letters(name)} {_first(VALUES + (VALUES_IN_TIME if in_time else ()), a, b) or 'has the right shape and wrong values.'}{others}"
 
 
@@ -126,6 +131,11 @@ def _factor(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.vdot(b, a) / np.vdot(b, b)) if b.any() and np.isfinite(b).all() and np.isfinite(a).all() else 0.0
 
 
+def _holds(long: np.ndarray, short: np.ndarray) -> bool:
+    """Whether a vector holds another one, entry beside entry."""
+    return 0 < len(short) < len(long) and any(close(short, long[first:first + len(short)]) for first in range(len(long) - len(short) + 1))
+
+
 def _extra(a: np.ndarray, b: np.ndarray) -> bool:
     return a.ndim == b.ndim and a.ndim > 0 and a.shape[1:] == b.shape[1:]
 
@@ -136,7 +146,7 @@ SHAPES = (
     ("It may be transposed.", lambda a, b: a.ndim > 1 and a.shape == b.shape[::-1]),
     ("There is an axis of length 1 too many or too few.", lambda a, b: close(a.squeeze(), b.squeeze())),
     ("Its rows are all there; the last one alone is wanted.", lambda a, b: a.ndim == b.ndim + 1 and len(a) and close(a[-1], b)),
-    ("Sum over the first axis: the terms of the steps stand side by side.", lambda a, b: a.ndim == b.ndim + 1 and close(a.sum(axis=0), b)),
+    ("Sum over the first axis: its terms stand side by side.", lambda a, b: a.ndim == b.ndim + 1 and close(a.sum(axis=0), b)),
     ("Its entries are summed up into one number.", lambda a, b: a.ndim == 0 and close(a, b.sum())),
     ("Rows and columns are broadcast against each other: mind (H,) beside (H, 1).", lambda a, b: b.ndim == 1 and a.shape == b.shape * 2),
 )
@@ -155,7 +165,11 @@ SHAPES_IN_TIME = (
 
 # What remains to be said of a wrong shape.
 AXES = (
-    ("An axis is summed over that should stay, or the wrong one.", lambda a, b: a.ndim < b.ndim or a.ndim == b.ndim == 1),
+    ("One number is not enough.", lambda a, b: a.ndim == 0),
+    ("It is a part of what is wanted.", lambda a, b: a.ndim == b.ndim == 1 and _holds(b, a)),
+    ("What is wanted is a part of it.", lambda a, b: a.ndim == b.ndim == 1 and _holds(a, b)),
+    ("An axis is summed over that should stay.", lambda a, b: a.ndim < b.ndim),
+    ("Is the wrong axis summed over, or the wrong slice taken?", lambda a, b: a.ndim == b.ndim == 1),
     ("An axis is left that should be summed over, or joined to another.", lambda a, b: a.ndim > b.ndim),
 )
 
@@ -170,7 +184,9 @@ VALUES = (
     ("is half of what it should be.", lambda a, b: close(2 * a, b)),
     ("is the right one times a number: a factor is missing, or one too many.",
      lambda a, b: a.size > 2 and abs(_factor(a, b)) > 1e-3 and close(a / _factor(a, b), b)),
-    ("is nearly right. Is something rounded, or a derivative replaced by a difference quotient?",
+    ("is right to two digits. Is something rounded, or a derivative replaced by a difference quotient?",
+     lambda a, b: a.size > 1 and close(a, b, 0.01)),
+    ("is not far from what it should be. Is a small term missing or wrong, or a derivative replaced by a difference quotient?",
      lambda a, b: a.size > 1 and close(a, b, 0.08)),
 )  # fmt: skip
 

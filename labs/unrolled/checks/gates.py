@@ -92,6 +92,7 @@ def step(inputs: tuple, outputs: Any) -> str:
     state = (h, c)
     right = lstm(params, state, x)
     other = functools.partial(lstm, params, state, x)
+    raw_o = blocks(params, h, x, "fiog")[2]
     interleaved = lambda array: array.reshape(*array.shape[:-1], len(h), 4).swapaxes(-1, -2).reshape(array.shape)
     return difference(outputs, right, "h_t (H); c_t (H)", {
         "the order is PyTorch's, i, f, g, o: here the columns stand in the order f, i, o, g.": lambda: other("ifgo"),
@@ -127,6 +128,17 @@ def step(inputs: tuple, outputs: Any) -> str:
         "the recurrent term reads the cell: it reads h.": lambda: lstm(params, (c, c), x),
         "the columns are cut unit by unit: the first H columns are all of f, the next H all of i.":
             lambda: lstm(tuple(map(interleaved, params)), state, x),
+        "the forget gate stands alone: it multiplies the old cell.": lambda: other(keep=lambda f, i, g, c: f + i * g),
+        "the candidate goes through the logistic function and tanh: tanh alone.": lambda: other(candidate=lambda a: np.tanh(sigma(a))),
+        "the output gate is not squashed: it goes through the logistic function.": lambda: (raw_o * np.tanh(right[1]), right[1]),
+        "1 is added to the forget gate, as some libraries do: it is in b already, if at all.":
+            lambda: lstm(with_weights(params, b=b + np.repeat([1, 0, 0, 0], len(h))), state, x),
+        "the gates are multiplied with @: entry by entry, f * c and i * g.": lambda: other(keep=lambda f, i, g, c: f @ c + i @ g),
+        "the cell is overwritten before the step is done: c_t uses the old one.": lambda: other(keep=lambda f, i, g, c: f * (i * g) + i * g),
+        "single entries are taken for the blocks: the first H columns are all of f.":
+            lambda: lstm(tuple(np.repeat(a[..., :4], len(h), axis=-1) for a in params), state, x) if len(h) > 1 else -1.0,
+        "W is reshaped to four blocks, which mixes its rows: the blocks stand side by side, W[:, :H] is the first.":
+            lambda: lstm(with_weights(params, W=np.hstack(W.reshape(4, len(h), len(h)))), state, x),
         "the blocks of W are transposed: h W is the product wanted, with h on the left.":
             lambda: lstm(with_weights(params, W=np.hstack([block.T for block in np.hsplit(W, 4)])), state, x),
         "h_t alone is returned: return LSTMState(h, c).": lambda: right[0],
@@ -181,6 +193,13 @@ def layouts(arrays: dict, theirs: str, ours: str, make: Callable) -> dict[str, C
             lambda: make(W, U, *(ported(arrays, theirs, theirs)[2:])),
         "the biases are in our order, and the kernels in PyTorch's.":
             lambda: make(*(ported(arrays, theirs, theirs)[:2]), b_x, b_h),
+        "one of the two biases still stands in PyTorch's order: move both before they are added.":
+            lambda: make(W, U, b_x, ported(arrays, theirs, theirs)[3]),
+        "one of the biases still stands in PyTorch's order: move both before they are added.":
+            lambda: make(W, U, ported(arrays, theirs, theirs)[2], b_h),
+        "W and the biases are in our order, and U in PyTorch's.": lambda: make(W, ported(arrays, theirs, theirs)[1], b_x, b_h),
+        "the transposed blocks are stacked, one below the other: they stand side by side, with axis=1.":
+            lambda: make(np.vstack(np.hsplit(W, count)), np.vstack(np.hsplit(U, count)), b_x, b_h),
         "U and the biases are in our order, and W in PyTorch's.": lambda: make(ported(arrays, theirs, theirs)[0], U, b_x, b_h),
         **orders(ours, order, "the result"),
     }  # fmt: skip
@@ -237,6 +256,11 @@ def port_gru(inputs: tuple, outputs: Any) -> str:
         "the biases of the gates are not added: for z and r, b is the sum of both.": lambda: bias(b_x, b_h[2 * H:]),
         "b_hr and b_hz alone stand in b: for z and r, b is the sum of both biases.":
             lambda: bias(np.where(gates, b_h, b_x), b_h[2 * H:]),
+        "b_n is the sum of the candidate's biases, and b has none of them: it is b_hn alone, and b_in stays in b.":
+            lambda: bias(gates * (b_x + b_h), (b_x + b_h)[2 * H:]),
+        "the biases of the gates are averaged: for z and r, b is their sum.":
+            lambda: bias(b_x * np.where(gates, 0.5, 1) + gates * b_h / 2, b_h[2 * H:]),
+        "b_n is one number: it is a vector, (H,).": lambda: bias(b_x + gates * b_h, b_h[-1]) if H > 1 else -1.0,
         "b_n is the hidden side's bias of another block: it is that of n.": lambda: bias(b_x + gates * b_h, b_h[:H]),
         "b_n is the bias of r on the hidden side: it is that of n.": lambda: bias(b_x + gates * b_h, b_h[H:2 * H]),
         "b_n is the whole bias_hh_l0: it is its last part, that of n, and the rest is added to b.": lambda: bias(b_x, b_h),
@@ -265,7 +289,7 @@ def padded(rng: np.random.Generator) -> list:
         case([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [0, 1, 1, 0, 1]], 4, 2, 0.0),  # 0: the padding keeps the numbers that were drawn
         case([[1, 1, 0, 1, 1, 0], [0, 0, 0, 0, 0, 0]], 3, 3, np.nan),
         case([[0], [1]], 1, 1, np.nan),
-        case([[0, 1, 1, 0, 0, 0, 0]], 1, 2, np.inf),
+        case([[0, 1, 1, 0, 0, 0, 0]], 3, 2, np.inf),
     ]
 
 
@@ -320,9 +344,14 @@ def read(inputs: tuple, outputs: Any) -> str:
     h_zero = lambda new, old, ok: new if ok else (0 * old[0], old[1])
     c_zero = lambda new, old, ok: new if ok else (old[0], 0 * old[1])
     broken = same_shapes(outputs, right) and not all(np.isfinite(a).all() for a in outputs)
+    T = x.shape[1]
+    first_mask, all_mask = (np.broadcast_to(mask, valid.shape) for mask in (valid[:1], valid.min(axis=0, keepdims=True)))
     masked = valid[:, -1:]
     return difference(outputs, right, "h (B, H); c (B, H)", {
-        "padding is read like any input: where valid is False, the state passes as it was.": lambda: other(choose=lambda new, old, ok: new),
+        "what stands in the padding comes through as NaN: 0 times NaN is NaN. Choose with jnp.where in place of multiplying.":
+            lambda: outputs if broken else -1.0,
+        "padding is read like any input: where valid is False, the state passes as it was, whatever x holds.":
+            lambda: other(choose=lambda new, old, ok: new),
         "the padded inputs are set to zero and then read: an input of zero moves the state too. Keep the old state.":
             lambda: other(choose=lambda new, old, ok: new, fill=0.0),
         "padding zeroes the state: the state passes as it was.": lambda: other(choose=zeroed),
@@ -341,6 +370,17 @@ def read(inputs: tuple, outputs: Any) -> str:
         "reading stops at the first padding: valid steps after it count.": lambda: last(reading(params, x, until_padding(valid))),
         "a row goes on from the state of the row before: every sequence starts from zeros.": lambda: chained(params, x, valid),
         "the sequences are read from their ends.": lambda: last(reading(params, x[:, ::-1], valid[:, ::-1])),
+        "the last step is not read: t runs from 1 to T.": lambda: last(reading(params, x[:, :-1], valid[:, :-1])) if T > 1 else -1.0,
+        "the first sequence's mask serves all of them: each has its own.": lambda: last(reading(params, x, first_mask)),
+        "a step is dropped in all sequences as soon as one of them is padded there: each has its own mask.":
+            lambda: last(reading(params, x, all_mask)),
+        "the mask comes one step late: valid[:, t] belongs to x[:, t].": lambda: last(reading(params, x, np.roll(valid, 1, axis=1))),
+        "the last step is read even where it is padding: the state passes as it was.":
+            lambda: last(reading(params, x, np.concatenate([valid[:, :-1], np.ones_like(valid[:, :1])], axis=1))),
+        "batch and time have changed places: x is (B, T, D), and valid is (B, T).":
+            lambda: last(reading(params, x.swapaxes(0, 1), valid.T)),
+        "the step takes the columns in PyTorch's order, i, f, g, o: they stand in the order f, i, o, g.":
+            lambda: last(reading(tuple(map(as_ifgo, params)), x, valid)),
         "all states are returned: return the last ones.": lambda: tuple(everything),
         "h alone is returned: return LSTMState(h, c).": lambda: right[0],
         "h and c have changed places.": lambda: right[::-1],
@@ -348,9 +388,13 @@ def read(inputs: tuple, outputs: Any) -> str:
         "the states are averaged over the batch: one for each row.": lambda: (right[0].mean(axis=0), right[1].mean(axis=0)),
         "the states are transposed: the batch is the first axis.": lambda: (right[0].T, right[1].T),
         "the sequences start from ones: they start from zeros.": lambda: last(from_ones(params, x, valid)),
-        "what stands in the padding comes through as NaN: 0 times NaN is NaN. Choose with jnp.where in place of multiplying.":
-            lambda: outputs if broken else -1.0,
     })  # fmt: skip
+
+
+def as_ifgo(array: np.ndarray) -> np.ndarray:
+    """Columns that, read in the order f, i, o, g, give what a reader of i, f, g, o takes them for."""
+    first, second, third, fourth = np.split(array, 4, axis=-1)
+    return np.concatenate([second, first, fourth, third], axis=-1)
 
 
 def from_ones(params: tuple, x: Any, valid: Any) -> np.ndarray:
@@ -391,8 +435,9 @@ def sensitivity(inputs: tuple, outputs: Any) -> str:
     every = np.ones_like(valid)
     unread = lambda **changes: of(h_last, every, **changes) if finite else -1.0
     return difference(outputs, right, "the derivative (B, T, D)", {
-        "the derivative is NaN although the state is right: jnp.where after the step lets 0 times NaN come back through the step. "
-        "Replace padded inputs before the step too.": lambda: outputs if broken else -1.0,
+        "the derivative is NaN at the padding alone: it is zero there.": lambda: np.where(valid[..., None] > 0, right, np.nan),
+        "the derivative is NaN although the state is right: a choice after the step, or a product with the mask, lets 0 times NaN through. "
+        "Replace padded inputs by jnp.where before the step too.": lambda: outputs if broken else -1.0,
         "the NaN is replaced after the fact, and steps before the padding have lost their derivative: keep it out of the step.":
             lambda: np.where(before, 0, right) if not finite else -1.0,
         "sequences with NaN in their padding have lost all their derivatives: keep the NaN out of the step.":
@@ -403,6 +448,14 @@ def sensitivity(inputs: tuple, outputs: Any) -> str:
             lambda: of(h_last, choose=lambda new, old, ok: new if ok else (0 * new[0], 0 * new[1]), fill=0.0),
         "this is the derivative of c: differentiate the sum of h.": lambda: of(lambda states: states[1][:, -1].sum()),
         "this is the derivative of h and c together: differentiate the sum of h.": lambda: of(lambda states: states[:, :, -1].sum()),
+        "steps before a padded one have lost their derivative: the old state passes, and its derivative with it.": lambda: np.where(before, 0, right),
+        "batch and time have changed places: x is (B, T, D).": lambda: right.swapaxes(0, 1),
+        "the value is returned: its derivative with respect to x is wanted.": lambda: h_last(reading(params, x, valid)),
+        "this is the derivative with respect to params: differentiate with respect to x.":
+            lambda: outputs if same_shapes(outputs, params) else -1.0,
+        "only the first sequence has a derivative: differentiate the sum over the batch.": lambda: right * (np.arange(len(x)) == 0)[:, None, None],
+        "the derivative is divided by the number of valid steps: differentiate the plain sum.":
+            lambda: right / np.maximum(valid.sum(axis=1), 1)[:, None, None],
         "the mean of h is differentiated: differentiate the sum over units and batch.": lambda: right / (len(x) * len(params[0])),
         "the mean over the units is differentiated: differentiate their sum.": lambda: right / len(params[0]),
         "the mean over the batch is differentiated: differentiate the sum.": lambda: right / len(x),
@@ -450,6 +503,7 @@ def coupled_step(inputs: tuple, outputs: Any) -> str:
     other = functools.partial(coupled, params, (h, c), x)
     right = other()
     outside = lambda: cell_outside(params, (h, c), x)
+    f_blind = sigma(blocks(params, h, x, "fog")[0])
     return difference(outputs, right, "h_t (H); c_t (H)", {
         "the output gate sees the old cell: its peephole looks at c_t, which is there by then.": lambda: other(see_o=lambda p, new, old: p * old),
         "the input gate is f: coupled gates write 1 - f.": lambda: other(keep=lambda f, g, c: f * c + f * g),
@@ -476,6 +530,15 @@ def coupled_step(inputs: tuple, outputs: Any) -> str:
         "the output gate is not used: h_t = o tanh(c_t).": lambda: other(show=lambda o, new: np.tanh(new)),
         "tanh is missing on the candidate g.": lambda: other(candidate=lambda a: a),
         "the candidate g goes through the logistic function: it is a tanh.": lambda: other(candidate=sigma),
+        "the output gate's peephole looks at h: it looks at c_t.": lambda: other(see_o=lambda p, new, old: p * h),
+        "h stands in place of the cell: c_t = f c_{t-1} + (1 - f) g.": lambda: other(keep=lambda f, g, c: f * h + (1 - f) * g),
+        "h and c of the state have changed places: state.h comes first.": lambda: coupled(params, (c, h), x),
+        "1 - f is formed without the peephole: it is 1 less the same f.": lambda: other(keep=lambda f, g, c: f * c + (1 - f_blind) * g),
+        "the peepholes have no weight: they are p_f * c and p_o * c.": lambda: other(see_f=lambda p, c, h: c, see_o=lambda p, new, old: new),
+        "the peephole of the forget gate is subtracted: it is added.": lambda: other(see_f=lambda p, c, h: -p * c),
+        "the peephole of the output gate is subtracted: it is added.": lambda: other(see_o=lambda p, new, old: -p * new),
+        "the columns are cut unit by unit: the first H columns are all of f, the next H all of o.":
+            lambda: coupled((*(a.reshape(*a.shape[:-1], len(h), 3).swapaxes(-1, -2).reshape(a.shape) for a in (W, U, b)), p_f, p_o), (h, c), x),
         "the bias b is missing.": lambda: coupled(with_weights(params, b=0 * b), (h, c), x),
         "the input term x U is missing.": lambda: coupled(params, (h, c), 0 * x),
         "the recurrent term h W is missing.": lambda: coupled(with_weights(params, W=0 * W), (h, c), x),
@@ -558,10 +621,17 @@ def rms(rows: np.ndarray) -> np.ndarray:
     return np.sqrt((rows**2).mean(axis=1))
 
 
+def from_zeros(params: tuple, start: tuple, x: Any) -> tuple:
+    """Direct and full from another start."""
+    J = jacobians(params, start, x)
+    return rms(later(gates_along(params, start, x)[2])), np.sqrt((J**2).sum(axis=(1, 2)) / J.shape[1])
+
+
 @exercise(sequences)
 def highway(inputs: tuple, outputs: Any) -> str:
     params, start, x = inputs
-    _, _, f, i = gates_along(params, start, x)
+    h, _, f, i = gates_along(params, start, x)
+    (W, U, b), from_x = params, x @ params[1][:, :f.shape[1]] + params[2][:f.shape[1]]
     J = jacobians(params, start, x)
     H, T = f.shape[1], len(x)
     size = lambda J: np.sqrt((J**2).sum(axis=(1, 2)) / H)
@@ -596,6 +666,17 @@ def highway(inputs: tuple, outputs: Any) -> str:
         "in full h_k moves along with c_k: it is held fixed, so that c_k alone moves.": lambda: (direct, other(together=True)),
         "full is the derivative of h_T: differentiate c_T.": lambda: (direct, other(of=0)),
         "full is the derivative with respect to h_k: differentiate with respect to c_k.": lambda: (direct, other(by=0)),
+        "the first state is taken to be zero: the sequence begins at start.": lambda: from_zeros(params, (0 * start[0], 0 * start[1]), x),
+        "the first h is taken to be zero: the sequence begins at start.": lambda: from_zeros(params, (0 * start[0], start[1]), x),
+        "the forget gates read the new h: f_t reads h_{t-1}.": lambda: (rms(later(sigma(h[1:] @ W[:, :H] + from_x))), full),
+        "the forget gates read the input alone: f_t reads h_{t-1} too.": lambda: (rms(later(sigma(np.zeros((T, H)) + from_x))), full),
+        "every forget gate reads the first h: f_t reads h_{t-1}.": lambda: (rms(later(sigma(h[:1] @ W[:, :H] + from_x))), full),
+        "the forget gates are not squashed: f is sigma(a_f).": lambda: (rms(later(h[:-1] @ W[:, :H] + from_x)), full),
+        "direct is the largest product over the units: take the root of the mean square.": lambda: (later(f).max(axis=1), full),
+        "full is the derivative over one step: c_T by c_k is wanted.": lambda: (direct, rms(np.concatenate([f, np.ones((1, H))]))),
+        "full counts h_T and c_T: differentiate c_T alone.": lambda: (direct, np.sqrt(full**2 + other(of=0)**2)),
+        "full is a sum of absolute values: take the root of the sum of squares, over H.": lambda: (direct, np.abs(J).sum(axis=(1, 2)) / H),
+        "full looks at the first unit alone: all entries of the derivative count.": lambda: (direct, np.sqrt((J[:, 0] ** 2).sum(axis=1))),
         "full is the largest singular value: take the root of the mean over all units.": lambda: (direct, np.linalg.norm(J, 2, axis=(1, 2))),
         "full looks at the diagonal alone: all entries of the derivative count.": lambda: (direct, rms(np.diagonal(J, axis1=1, axis2=2))),
         "full is the sum over the units of c_T, differentiated: square every entry, then add up.": lambda: (direct, rms(J.sum(axis=1))),
@@ -662,6 +743,14 @@ def gru_step(inputs: tuple, outputs: Any) -> str:
             lambda: other(inner=lambda r, h, W_n, b_n: (r - 1) * b[2 * H:] + r * (h @ W_n + b_n)),
         "the reset gate acts twice, on h and on the product.": lambda: other(inner=lambda r, h, W_n, b_n: r * ((r * h) @ W_n + b_n)),
         "z acts as the reset gate: r does.": lambda: z_for_r(params, h, x, after),
+        "h W_n counts twice: once behind the reset gate, and once more.":
+            lambda: other(inner=lambda r, h, W_n, b_n: h @ W_n + (r * (h @ W_n + b_n) if after else (r * h) @ W_n + b_n)),
+        "r * h @ W_n is (r * h) @ W_n, for * and @ are taken from the left: write r * (h @ W_n + b_n).":
+            lambda: other(inner=lambda r, h, W_n, b_n: (r * h) @ W_n + r * b_n) if after else -1.0,
+        "the gates read r h: they read h.": lambda: gates_reset(params, h, x, after),
+        "the part of n in b is missing.": lambda: gru((W, U, b * np.repeat([1, 1, 0], H), b_n), h, x, after),
+        "the bias b of the gates is missing.": lambda: gru((W, U, b * np.repeat([0, 0, 1], H), b_n), h, x, after),
+        "the gates do not read h: they do, by their columns of W.": lambda: gru((W * np.repeat([0, 0, 1], H), U, b, b_n), h, x, after),
         "tanh is missing on the candidate.": lambda: other(candidate=lambda a: a),
         "the candidate goes through the logistic function: it is a tanh.": lambda: other(candidate=sigma),
         "the old state is missing: h_t = z h_{t-1} + (1 - z) n.": lambda: other(mix=lambda z, n, h: (1 - z) * n),
@@ -691,6 +780,13 @@ def z_for_r(params: tuple, h: Any, x: Any, after: bool) -> np.ndarray:
     return gru(params, h, x, after, inner=lambda r, h, W_n, b_n: z * (h @ W_n + b_n) if after else (z * h) @ W_n + b_n)
 
 
+def gates_reset(params: tuple, h: Any, x: Any, after: bool) -> np.ndarray:
+    """A GRU whose update gate reads r h."""
+    _, r = opened(params, h, x)
+    z, _ = opened(params, r * h, x)
+    return gru(params, h, x, after, mix=lambda _, n, h: z * h + (1 - z) * n)
+
+
 def reset_state(params: tuple, h: Any, x: Any, after: bool) -> np.ndarray:
     """A GRU that mixes with r h in place of h."""
     _, r = opened(params, h, x)
@@ -711,7 +807,7 @@ def agreeing(inputs: tuple, outputs: Any) -> str:
         "b_n is still there: after the product r multiplies it, before the product it does not, so it has to be zero.":
             lambda: with_n(diagonal, b_n),
         "W_n still mixes the units: r_i multiplies the whole sum over j in one form, and r_j each term in the other.": lambda: with_n(W_n),
-        "nothing is changed: the two forms differ.": lambda: with_n(W_n, b_n),
+        "nothing is changed.": lambda: with_n(W_n, b_n),
         "W_n is zero: the two agree, and more is changed than has to be. A unit may read itself.": lambda: with_n(0 * W_n),
         "W_n is the identity: the two agree, and more is changed than has to be. The diagonal may stay as it is.": lambda: with_n(np.eye(H)),
         "W_n has one number all along its diagonal: the two agree, and more is changed than has to be.":
@@ -724,11 +820,20 @@ def agreeing(inputs: tuple, outputs: Any) -> str:
         "the symmetric part of W_n is kept: its entries off the diagonal still mix the units.": lambda: with_n((W_n + W_n.T) / 2),
         "the block of z is made diagonal: that of n is meant, the last H columns.":
             lambda: (np.hstack([np.diag(np.diag(W[:, :H])), W[:, H:]]), U, b, 0 * b_n),
+        "the block of r is made diagonal: that of n is meant, the last H columns.":
+            lambda: (np.hstack([W[:, :H], np.diag(np.diag(W[:, H:2 * H])), W_n]), U, b, 0 * b_n),
+        "the block of r is zero: that of n is meant, the last H columns.": lambda: (np.hstack([W[:, :H], 0 * W_n, W_n]), U, b, 0 * b_n),
+        "each column of n holds one number, that of the diagonal: off the diagonal zeros are wanted.": lambda: with_n(0 * W_n + np.diag(W_n)),
+        "U_n is zero too: it may stay.": lambda: (right[0], U * np.repeat([1, 1, 0], H), b, 0 * b_n),
+        "the part of n in b is zero, and b_n is kept: b_n has to be zero, and b may stay.":
+            lambda: with_n(diagonal, b_n, np.concatenate([b[:2 * H], 0 * b_n])),
+        "half of b_n is moved into b: b may stay.": lambda: with_n(diagonal, b=b + n_bias / 2),
+        "the other diagonal is kept: unit i reads itself at W_n[i, i].": lambda: with_n(W_n * np.eye(H)[::-1]),
         "all blocks of W are made diagonal: the gates may read all units.": lambda: (np.hstack(block(W)), U, b, 0 * b_n),
         "all blocks of W are made diagonal: the gates may read all units. b_n has to be zero.": lambda: (np.hstack(block(W)), U, b, b_n),
         "all of W is zero: the gates may read all units, and the diagonal of W_n may stay.": lambda: (0 * W, U, b, 0 * b_n),
-        "the reset gate is changed, to stay open: change W_n and b_n alone.":
-            lambda: outputs if same_shapes(outputs, right) and not close(outputs[2][H:2 * H], b[H:2 * H]) else -1.0,
+        "the reset gate is changed: change W_n and b_n alone.":
+            lambda: outputs if same_shapes(outputs, right) and not (close(outputs[2][H:2 * H], b[H:2 * H]) and close(outputs[1][:, H:2 * H], U[:, H:2 * H])) else -1.0,
         "the diagonal is returned as a vector: W stays (H, 3H).": lambda: (np.diag(W_n), U, b, 0 * b_n),
         "W_n alone is returned in place of W: return all of W, (H, 3H).": lambda: (diagonal, U, b, 0 * b_n),
         "the bias b is zero: it may stay.": lambda: with_n(diagonal, b=0 * b),
@@ -792,6 +897,14 @@ def mgu_step(inputs: tuple, outputs: Any) -> str:
         "the candidate alone is returned: h_t = (1 - f) h_{t-1} + f n.": lambda: other(mix=lambda f, n, h: n),
         "both shares are f: h_t = (1 - f) h_{t-1} + f n.": lambda: other(mix=lambda f, n, h: f * h + f * n),
         "the bias b is missing.": lambda: mgu((W, U, 0 * b), h, x),
+        "h W_n counts twice: once behind the gate, and once more.": lambda: other(inner=lambda f, h, W_n, from_x: (1 + f) * (h @ W_n) + from_x),
+        "the gate is not squashed: f is sigma(a_f).": lambda: mgu_raw(params, h, x),
+        "the bias of the candidate is missing.": lambda: mgu((W, U, np.concatenate([b[:H], 0 * b[H:]])), h, x),
+        "the candidate does not read h: it reads f (h W_n).": lambda: other(inner=lambda f, h, W_n, from_x: from_x),
+        "the gate does not read h: a_f has the term h W_f.": lambda: mgu((W * np.repeat([0, 1], H), U, b), h, x),
+        "before the product 1 - f multiplies h: after it f does.": lambda: other(inner=lambda f, h, W_n, from_x: ((1 - f) * h) @ W_n + from_x),
+        "the columns are cut unit by unit: the first H columns are all of f, the next H all of n.":
+            lambda: mgu(tuple(a.reshape(*a.shape[:-1], H, 2).swapaxes(-1, -2).reshape(a.shape) for a in params), h, x),
         "the bias of the gate is missing.": lambda: mgu((W, U, np.concatenate([0 * b[:H], b[H:]])), h, x),
         "the input term x U is missing.": lambda: mgu((W, 0 * U, b), h, x),
         "the recurrent term h W is missing.": lambda: mgu((0 * W, U, b), h, x),
@@ -799,6 +912,13 @@ def mgu_step(inputs: tuple, outputs: Any) -> str:
             lambda: mgu((np.hstack([block.T for block in np.hsplit(W, 2)]), U, b), h, x),
         "f is returned too: return h_t alone.": lambda: (other(), sigma((h @ W + x @ U + b)[:H])),
     })  # fmt: skip
+
+
+def mgu_raw(params: tuple, h: Any, x: Any) -> np.ndarray:
+    """h_t of exercise 7 with a gate that is not squashed."""
+    (W_f, W_n), (f, from_x) = np.split(params[0], 2, axis=-1), np.split(x @ params[1] + params[2], 2)
+    f = h @ W_f + f
+    return (1 - f) * h + f * np.tanh(from_x + f * (h @ W_n))
 
 
 def mgu_sequences(rng: np.random.Generator) -> list:
@@ -818,14 +938,14 @@ def weights(inputs: tuple, outputs: Any) -> str:
     params, h0, x = inputs
     H, T = len(h0), len(x)
 
-    def gates(**pieces: Any) -> np.ndarray:
-        states = [h0]
+    def gates(start: np.ndarray = h0, **pieces: Any) -> np.ndarray:
+        states = [start]
         for x_t in x:
             states.append(mgu(params, states[-1], x_t, **pieces))
         return np.array([sigma((h @ params[0] + x_t @ params[1] + params[2])[:H]) for h, x_t in zip(states, x)])
 
-    f = gates()
-    right = shares(f)
+    f, states = gates(), np.array(along(params, h0, x))
+    right, candidates = shares(f), (states[1:] - (1 - f) * states[:-1]) / f
     share, last_one = np.concatenate([np.ones((1, H)), f]), np.ones((1, H))
     products = lambda g: np.array([g[k:].prod(axis=0) for k in range(T + 1)])  # over the steps after k
     without_state = np.array([sigma((x_t @ params[1] + params[2])[:H]) for x_t in x])
@@ -858,6 +978,21 @@ def weights(inputs: tuple, outputs: Any) -> str:
             lambda: shares(gates(inner=lambda f, h, W_n, from_x: (f * h) @ W_n + from_x)),
         "the gates come from a cell whose f is the share of the old.": lambda: shares(gates(mix=lambda f, n, h: f * h + (1 - f) * n)),
         "these are the gates: the weights are products of them.": lambda: f,
+        "the candidates are multiplied in: return the weights alone.": lambda: right * np.concatenate([h0[None], candidates]),
+        "the start h0 is multiplied in: w_0 is the product alone.": lambda: np.concatenate([right[:1] * h0, right[1:]]),
+        "the start is taken to be zero: the gates begin at h0.": lambda: shares(gates(start=0 * h0)),
+        "the gates read the new state: f_t reads h_{t-1}.": lambda: shares(sigma((states[1:] @ params[0] + x @ params[1] + params[2])[:, :H])),
+        "the gates are not squashed: f is sigma(a_f).": lambda: shares((states[:-1] @ params[0] + x @ params[1] + params[2])[:, :H]),
+        "w_0 is a product of f: it is the product of all 1 - f.": lambda: np.concatenate([f.prod(axis=0, keepdims=True), right[1:]]),
+        "w_0 is 1 less all f: it is the product of all 1 - f, and the others shrink too.":
+            lambda: np.concatenate([1 - f.sum(axis=0, keepdims=True), f]),
+        "the gates are averaged over the units: each unit has its own.": lambda: shares(f.mean(axis=1, keepdims=True) + 0 * f),
+        "the products run over the steps before each candidate, which is left to itself: they run over the steps after it.":
+            lambda: np.concatenate([right[:1], f * np.array([(1 - f)[:k].prod(axis=0) for k in range(T)])]),
+        "the gates are divided by their sum: the weights are products of gates.": lambda: share / share.sum(axis=0),
+        "a softmax of the gates is taken: the weights are products of gates.": lambda: np.exp(share) / np.exp(share).sum(axis=0),
+        "the states go on without the gate in the candidate: f multiplies h W_n.":
+            lambda: shares(gates(inner=lambda f, h, W_n, from_x: h @ W_n + from_x)),
         "a softmax is taken over the steps: the weights add up to 1 by themselves.":
             lambda: np.exp(right) / np.exp(right).sum(axis=0),
         "the weights are divided by their sum once more, over the wrong axis: they add up to 1 over the steps.":
