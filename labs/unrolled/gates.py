@@ -399,7 +399,7 @@ def run(
 
 @checked
 def forget_product(f: Float[Array, "T H"]) -> Float[Array, "T+1 H"]:
-    """Multiplies the forget gates after each step: what c_T keeps of c_k on the direct way.
+    """Multiplies the forget gates after each step: what c_T keeps of c_k directly.
 
         f_T ⊙ f_{T-1} ⊙ ··· ⊙ f_{k+1} for k = 0, ..., T
 
@@ -693,7 +693,7 @@ def from_linen(tree: Mapping[str, Any]) -> LSTMParams | GRUParams:
 
 
 def to_linen(params: LSTMParams | GRUParams) -> dict[str, dict[str, Array]]:
-    """Gives weights back in the form of Flax Linen: `cell.apply({"params": to_linen(params)}, carry, x)`.
+    """Gives weights in the form of Linen: cell.apply({"params": to_linen(params)}, …).
 
     Args:
         params: LSTMParams or GRUParams.
