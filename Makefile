@@ -97,7 +97,9 @@ repo: $(if $(URL),.venv/installed)
 
 test: book .venv/peers
 	CHROMIUM="$$(.venv/bin/python tests/browser.py)" && export CHROMIUM && \
-	.venv/bin/python -m pytest $(nbval) tests $(chapters) $(masters)
+	.venv/bin/python -m pytest $(cores) -m "not browser and not site" tests && \
+	.venv/bin/python -m pytest -m "browser or site" tests && \
+	.venv/bin/python -m pytest $(nbval) $(chapters) $(masters)
 
 test-fast: .venv/peers
 	.venv/bin/python -m pytest $(cores) $(fast)

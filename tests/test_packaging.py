@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -67,8 +68,8 @@ def test_package_sets_no_upper_bound():
 
 
 def installed():
-    """The public versions of what is installed, as {package: version}: the wheel of torch 2.13.0+cpu is one of torch 2.13.0."""
-    return {canonicalize_name(item.name): Version(item.version).public for item in importlib.metadata.distributions()}
+    """The public versions of what is installed, without what packages bring within themselves: the wheel of torch 2.13.0+cpu is one of torch 2.13.0."""
+    return {canonicalize_name(item.name): Version(item.version).public for item in importlib.metadata.distributions(path=[sysconfig.get_path("purelib")])}
 
 
 def set_in_use():
