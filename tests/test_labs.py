@@ -177,7 +177,7 @@ def expectation_faults(exercise):
     drawn = {name for name, cell in given.items() if any("image/png" in output.get("data", {}) for output in cell.outputs)}
     numbers = [number or plain for number, plain in EXPECTED.findall(exercise.text)]
     pictures = PICTURE.findall(exercise.text)
-    if len(numbers) + len(pictures) != 1 or "**A right answer gives**" not in exercise.text:
+    if len(numbers) > 1 or not numbers + pictures or "**A right answer gives**" not in exercise.text:
         yield "not one number or figure that a right answer gives"
     for number in numbers:
         if number not in said:
